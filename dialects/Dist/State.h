@@ -13,7 +13,7 @@
 #ifndef COLOSSAL_DIALECTS_DIST_STATE_H
 #define COLOSSAL_DIALECTS_DIST_STATE_H
 
-#include "llvm/ADT/StringRef.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace colossal::dist {
 
@@ -40,6 +40,15 @@ inline constexpr llvm::StringLiteral kRoleAttrName = "colossal.role";
 /// Attribute of a module whose functions train: a dictionary with `optimizer`, `step_values` (array of
 /// strings), `global_batch`, `loss`.
 inline constexpr llvm::StringLiteral kTrainingAttrName = "colossal.training";
+
+/// What the module that `op` is or lies in, or that which this is a stage of, says of training; null where it
+/// does not train.
+inline mlir::DictionaryAttr getTraining(mlir::Operation *op) {
+  for (; op; op = op->getParentOp())
+    if (auto training = op->getAttrOfType<mlir::DictionaryAttr>(kTrainingAttrName))
+      return training;
+  return {};
+}
 
 } // namespace colossal::dist
 

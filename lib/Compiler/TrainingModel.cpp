@@ -157,6 +157,7 @@ FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options
   if (failed(batch))
     return failure();
   ReadModel model;
+  std::set<std::string> frozen;
   for (int i = 0; i < 2; ++i) {
     ImportOptions import = options.import;
     import.allowMissingWeights = true;
@@ -172,15 +173,18 @@ FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options
       chosen[name] = import.dims[name];
     model.modules[i] = std::move(*module);
     model.functions[i] = *model.modules[i]->getOps<func::FuncOp>().begin();
-    if (failed(training::separateMerged(model.functions[i], options.parameters, import.modelPath)))
+    FailureOr<std::set<std::string>> separated =
+        training::separateMerged(model.functions[i], options.parameters, import.modelPath);
+    if (failed(separated))
       return failure();
+    frozen = std::move(*separated);
     // Which elements are dropped is nothing to plan by: layers that differ in it are alike.
     model.functions[i].walk([](DropoutOp op) { op.setSeed(0); });
   }
   if (options.progress)
     options.progress("units");
   std::optional<factors::Reading> read =
-      factors::readFactorGraph(model.functions[0], kFewSequences, model.functions[1], kManySequences);
+      factors::readFactorGraph(model.functions[0], kFewSequences, model.functions[1], kManySequences, frozen);
   if (!read)
     return failure();
   std::string path = options.import.modelPath;

@@ -183,6 +183,7 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
   std::map<int, StageState *> keepers;                 // of the optimizer's slots of what stages share
   std::vector<std::set<int>> narrowed(shape.pipeline); // shared parameters with a copy
   std::vector<std::set<int>> computed(shape.pipeline); // and those of which something is computed
+  std::vector<std::set<int>> frozen(shape.pipeline);
   std::size_t unit = 0;
   for (std::size_t c = 0; c < order.parts.size(); ++c) {
     StageState &stage = stages[shape.stageOf(static_cast<int>(c))];
@@ -201,6 +202,10 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
           if (!narrowed[shape.stageOf(static_cast<int>(c))].insert(number).second)
             stage.narrowed -= copied;
       }
+      stage.frozen += amount * cost.frozen;
+      for (auto [number, held] : cost.sharedFrozen)
+        if (!frozen[shape.stageOf(static_cast<int>(c))].insert(number).second)
+          stage.frozen -= held;
       stage.computed += amount * cost.computed.of(shape.microbatches);
       for (auto [number, bytes] : cost.sharedComputed)
         if (computed[shape.stageOf(static_cast<int>(c))].insert(number).second)
@@ -238,6 +243,9 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   StageMemory memory;
   memory.parameters =
       (stage.parameters * types.parameter + stage.narrowed * types.narrow) / (shape.zero >= 3 ? ranks : 1);
+  // What stays as it is, is narrowed when it is loaded.
+  memory.parameters +=
+      stage.frozen * (types.narrow > 0 ? types.narrow : types.parameter) / (shape.zero >= 3 ? ranks : 1);
   memory.gradients = stage.parameters * types.gradient / (shape.scattersGradients() ? ranks : 1);
   memory.optimizer =
       (shape.asCompiled ? stage.slots : stage.parameters) * types.optimizer / (shape.zero >= 1 ? ranks : 1);
@@ -248,7 +256,7 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   } else if (shape.movesStateOnce() && shape.microbatches > 1 && shape.zero >= 2) {
     memory.gradients = stage.parameters * types.gradient;
     if (shape.zero >= 3)
-      memory.parameters += stage.parameters * types.gathered;
+      memory.parameters += (stage.parameters + stage.frozen) * types.gathered;
   } else if (shape.zero >= 3 && shape.keepsGathered && shape.pipeline > 1) {
     memory.parameters += stage.parameters * types.gathered;
     memory.gradients += stage.parameters * types.gradient;
@@ -286,7 +294,7 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
     double gather, again, scatter;
   };
   auto move = [&](const UnitCost &cost, bool isModelsLast) {
-    return Moved{gatherSeconds(shape, cost.parameters) / often,
+    return Moved{gatherSeconds(shape, cost.parameters + cost.frozen) / often,
                  gatherSeconds(shape, gatheredAgain(shape, cost, isModelsLast)) / often,
                  scatterSeconds(shape, cost.parameters) / often};
   };
@@ -381,10 +389,10 @@ void StepCost::tellUnits(const StepShape &shape, const std::vector<UnitCost> &ki
       tell(told, name + " inside units, tensor and context ranks", bytes * microbatches, seconds, seconds);
     }
     double readAgain = gatheredAgain(shape, unit, endsModel && u + 1 == units.size());
-    beside.add(unit, gatherSeconds(shape, unit.parameters), gatherSeconds(shape, readAgain),
+    beside.add(unit, gatherSeconds(shape, unit.parameters + unit.frozen), gatherSeconds(shape, readAgain),
                scatterSeconds(shape, unit.parameters), 1);
     parameters += unit.parameters;
-    again += readAgain;
+    again += unit.frozen + readAgain;
   }
   if (beside.scatter <= 0)
     return;

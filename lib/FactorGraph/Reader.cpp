@@ -92,9 +92,10 @@ namespace {
 /// Both imports of one model, walked in lockstep.
 class Reader {
 public:
-  Reader(func::FuncOp few, int64_t fewBatch, func::FuncOp many, int64_t manyBatch)
-      : few(few), many(many), fewBatch(fewBatch), manyBatch(manyBatch), fewRules(few), manyRules(many),
-        cut(factors::cutUnits(few)), manyStream(factors::findStream(many)),
+  Reader(func::FuncOp few, int64_t fewBatch, func::FuncOp many, int64_t manyBatch,
+         const std::set<std::string> &frozen)
+      : few(few), many(many), fewBatch(fewBatch), manyBatch(manyBatch), frozen(frozen), fewRules(few),
+        manyRules(many), cut(factors::cutUnits(few)), manyStream(factors::findStream(many)),
         origins(outline::findOrigins(few)) {}
 
   std::optional<factors::Reading> run();
@@ -123,17 +124,22 @@ private:
   double countConstants(func::FuncOp function) const;
   std::set<StringRef> findRoots(Value value) const;
   void countRoots();
+  void findChanging();
+  void cutByFrozen();
   bool isTrained(Value value) const;
+  bool isReadForFrozenOnly(Operation *op, unsigned operand) const;
 
   func::FuncOp few, many;
   int64_t fewBatch, manyBatch;
+  const std::set<std::string> &frozen; ///< names of parameters
+  llvm::DenseSet<Value> changing;      ///< of `few`: some parameter that is not frozen is in them
   RefinementAnalysis fewRules, manyRules;
   factors::UnitCut cut;
   std::vector<mlir::Operation *> manyStream; ///< in the order of cut.stream, once run() has sorted it
   llvm::DenseMap<Value, Origin> origins;
   std::map<StringRef, std::set<int>> rootUnits; ///< per parameter: units that use it
   std::map<StringRef, double> rootElements;
-  std::set<StringRef> trained; ///< names of parameters
+  std::set<StringRef> trained; ///< names of parameters, or frozen
   std::map<StringRef, int> sharedNumbers;
   llvm::DenseMap<Value, int> tensors; ///< of the kind that is being built
 };
@@ -181,6 +187,30 @@ void Reader::countRoots() {
   for (const auto &[root, units] : rootUnits)
     if (units.size() > 1)
       sharedNumbers.try_emplace(root, sharedNumbers.size());
+}
+
+void Reader::findChanging() {
+  for (Operation &op : few.front()) {
+    auto parameter = dyn_cast<ParameterOp>(op);
+    if (parameter ? frozen.count(parameter.getName().str()) == 0
+                  : llvm::any_of(op.getOperands(), [&](Value operand) { return changing.contains(operand); }))
+      changing.insert(op.result_begin(), op.result_end());
+  }
+}
+
+/// Makes units kinds of their own that differ from others of their kind in what is frozen, or in whether
+/// something that is trained comes before them.
+void Reader::cutByFrozen() {
+  std::map<std::pair<int, std::vector<bool>>, int> numbers;
+  for (factors::Unit &unit : cut.units) {
+    std::vector<bool> isChanging;
+    for (int i = unit.begin; i < unit.end; ++i)
+      for (Value operand : cut.stream[i]->getOperands())
+        isChanging.push_back(changing.contains(operand));
+    unit.kind = numbers.try_emplace({unit.kind, std::move(isChanging)}, static_cast<int>(numbers.size()))
+                    .first->second;
+  }
+  cut.kinds = static_cast<int>(numbers.size());
 }
 
 /// Whether `value` is a parameter, or what only moves its elements, as kernels read them.
@@ -265,11 +295,12 @@ FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &ki
                 : origin.parameter && isTrained(value) ? factors::Tensor::Parameter
                                                        : factors::Tensor::Given;
   tensor.isFixed = !origin.argument && tensor.kind == factors::Tensor::Given;
-  if (tensor.kind == factors::Tensor::Parameter && !isRead(value))
+  tensor.isConstant = tensor.kind != factors::Tensor::Given && !changing.contains(value);
+  if (tensor.kind == factors::Tensor::Parameter && !tensor.isConstant && !isRead(value))
     tensor.computed = tensor.elements;
   if (tensor.kind == factors::Tensor::Parameter)
     for (StringRef root : findRoots(value)) {
-      tensor.stored += rootElements[root];
+      (frozen.count(root.str()) ? tensor.frozen : tensor.stored) += rootElements[root];
       tensor.name = root.str();
       if (auto shared = sharedNumbers.find(root); shared != sharedNumbers.end())
         tensor.shared = shared->second;
@@ -277,6 +308,18 @@ FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &ki
   tensors[value] = kind.tensors.size();
   kind.tensors.push_back(std::move(tensor));
   return static_cast<int>(kind.tensors.size() - 1);
+}
+
+/// Whether `op` is a product, whose gradients read `operand` for its other operand's alone, and that stays as
+/// it is.
+bool Reader::isReadForFrozenOnly(Operation *op, unsigned operand) const {
+  auto elementwise = dyn_cast<ElementwiseOp>(op);
+  const bool isProduct = getKind(op) == factors::Operation::Contraction ||
+                         (elementwise && elementwise.getKind() == ElementwiseKind::Mul);
+  if (!isProduct || operand > 1)
+    return false;
+  const Value other = op->getOperand(1 - operand);
+  return origins.lookup(other).parameter && !changing.contains(other);
 }
 
 LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind &kind,
@@ -299,6 +342,7 @@ LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind
     built.factors.push_back(std::move(factor));
   }
   auto gradient = cast<GradientOpInterface>(op);
+  const bool isReached = llvm::any_of(op->getOperands(), [&](Value v) { return changing.contains(v); });
   bool readsSome = false; // an indexed factor of an operand: only the rows that indices name are read
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     if (!isa<RankedTensorType>(operand.getType()))
@@ -309,8 +353,8 @@ LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind
     factors::Use use;
     use.tensor = *tensor;
     if (kind.tensors[*tensor].kind != factors::Tensor::Given) {
-      use.gradientFlops = gradient.getGradientFlops(i) / fewBatch;
-      use.saved = gradient.isOperandSaved(i);
+      use.gradientFlops = changing.contains(operand) ? gradient.getGradientFlops(i) / fewBatch : 0;
+      use.saved = isReached && gradient.isOperandSaved(i) && !isReadForFrozenOnly(op, i);
     }
     addPlaces(rule.operands[i], built.factors, use);
     for (const factors::FactorPosition &place : use.places)
@@ -326,7 +370,7 @@ LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind
       return failure();
     factors::Use use;
     use.tensor = *tensor;
-    use.saved = gradient.isResultSaved(i);
+    use.saved = isReached && gradient.isResultSaved(i);
     addPlaces(rule.results[i], built.factors, use);
     built.results.push_back(std::move(use));
   }
@@ -530,6 +574,8 @@ std::optional<factors::Reading> Reader::run() {
     return std::nullopt;
   }
   manyStream = sorted(manyStream, cut.places);
+  findChanging();
+  cutByFrozen();
   countRoots();
   factors::Reading reading;
   factors::FactorGraph &graph = reading.graph;
@@ -589,8 +635,9 @@ std::optional<factors::Reading> Reader::run() {
 } // namespace
 
 std::optional<factors::Reading> factors::readFactorGraph(func::FuncOp few, int64_t fewBatch,
-                                                         func::FuncOp many, int64_t manyBatch) {
-  return Reader(few, fewBatch, many, manyBatch).run();
+                                                         func::FuncOp many, int64_t manyBatch,
+                                                         const std::set<std::string> &frozen) {
+  return Reader(few, fewBatch, many, manyBatch, frozen).run();
 }
 
 //===----------------------------------------------------------------------===//

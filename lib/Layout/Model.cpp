@@ -268,12 +268,30 @@ std::vector<const void *> Model::getReaders(ArrayRef<TensorOf> tensors, RankedTe
   return key;
 }
 
+/// Leaves those of `layouts` that use as many of the axes of `stored` as any does, and none of `replicated`.
+static void keepStored(std::vector<ShardingAttr> &layouts, ArrayRef<int64_t> stored,
+                       ArrayRef<int64_t> replicated) {
+  auto getMask = [](ArrayRef<int64_t> axes) {
+    uint32_t mask = 0;
+    for (int64_t axis : axes)
+      mask |= 1u << axis;
+    return mask;
+  };
+  auto getUse = [&](ShardingAttr layout) { return llvm::popcount(getUsedAxes(layout) & getMask(stored)); };
+  llvm::erase_if(layouts, [&](ShardingAttr layout) { return getUsedAxes(layout) & getMask(replicated); });
+  int most = 0;
+  for (ShardingAttr layout : layouts)
+    most = std::max(most, getUse(layout));
+  llvm::erase_if(layouts, [&](ShardingAttr layout) { return getUse(layout) < most; });
+}
+
 LogicalResult Model::addParameters(std::vector<Pin> &pins) {
+  const SmallVector<unsigned> allAxes = getSpatialAxes();
   SmallVector<unsigned> spread;
   if (recipe)
     spread = recipe->getStoredAxes();
   else if (memoryLimit)
-    llvm::append_range(spread, llvm::seq<unsigned>(0, mesh.getNumAxes() - (mesh.getLoopAxis() < 0 ? 0 : 1)));
+    spread = allAxes;
   struct Stored {
     std::vector<ShardingAttr> layouts;
     CandidateLayouts candidates;
@@ -299,17 +317,24 @@ LogicalResult Model::addParameters(std::vector<Pin> &pins) {
       values.push_back(op.getResult());
     }
     RankedTensorType type = getTensor(values.front());
+    auto axesOver = info.ops.front()->getAttrOfType<DenseI64ArrayAttr>(kStoredOverAttrName),
+         notOver = info.ops.front()->getAttrOfType<DenseI64ArrayAttr>(kReplicatedOverAttrName);
     // Parameters of layers that are alike lie in the same layouts, which pins may then narrow.
-    auto [known, isNew] = storedOf.try_emplace(getReaders(tensors, type));
+    std::vector<const void *> key = getReaders(tensors, type);
+    key.insert(key.end(), {axesOver.getAsOpaquePointer(), notOver.getAsOpaquePointer()});
+    auto [known, isNew] = storedOf.try_emplace(std::move(key));
     Stored &stored = known->second;
     const bool isPart = llvm::any_of(info.ops, getParameterPart);
     if (isNew || recipe || isPart) {
-      stored = {getDemands(tensors, type, spread), {}};
+      stored = {getDemands(tensors, type, axesOver ? allAxes : spread), {}};
       keepLoop(stored.layouts, std::nullopt); // a parameter is the same in all turns
       for (Operation *op : info.ops)
         if (std::optional<ParameterPart> part = getParameterPart(op))
           llvm::erase_if(stored.layouts, [&](ShardingAttr layout) { return !isBox(layout, *part, mesh); });
       narrowStored(values, stored.layouts);
+      if (axesOver || notOver)
+        keepStored(stored.layouts, axesOver ? axesOver.asArrayRef() : ArrayRef<int64_t>(),
+                   notOver ? notOver.asArrayRef() : ArrayRef<int64_t>());
       stored.candidates = makeCandidateLayouts(mesh.getContext(), stored.layouts);
     }
     info.layouts = stored.layouts;
@@ -336,23 +361,6 @@ static std::string getBoundaryName(Attribute name, StringRef what, unsigned inde
   return (what + std::to_string(index)).str();
 }
 
-/// Leaves those of `layouts` that use as many of the axes of `stored` as any does, and none of `replicated`.
-static void keepStored(std::vector<ShardingAttr> &layouts, ArrayRef<int64_t> stored,
-                       ArrayRef<int64_t> replicated) {
-  auto getMask = [](ArrayRef<int64_t> axes) {
-    uint32_t mask = 0;
-    for (int64_t axis : axes)
-      mask |= 1u << axis;
-    return mask;
-  };
-  auto getUse = [&](ShardingAttr layout) { return llvm::popcount(getUsedAxes(layout) & getMask(stored)); };
-  llvm::erase_if(layouts, [&](ShardingAttr layout) { return getUsedAxes(layout) & getMask(replicated); });
-  int most = 0;
-  for (ShardingAttr layout : layouts)
-    most = std::max(most, getUse(layout));
-  llvm::erase_if(layouts, [&](ShardingAttr layout) { return getUse(layout) < most; });
-}
-
 LogicalResult Model::addStates(std::vector<Pin> &pins) {
   llvm::MapVector<StringAttr, SmallVector<std::pair<Program *, unsigned>, 2>> uses;
   for (Program &program : programs)
@@ -364,8 +372,7 @@ LogicalResult Model::addStates(std::vector<Pin> &pins) {
     for (unsigned i = 0; i < program.function.getNumResults(); ++i)
       if (auto name = program.function.getResultAttrOfType<StringAttr>(i, kStateAttrName))
         results[{&program, name}].push_back(i);
-  SmallVector<unsigned> spread =
-      llvm::to_vector(llvm::seq<unsigned>(0, mesh.getNumAxes() - (mesh.getLoopAxis() < 0 ? 0 : 1)));
+  const SmallVector<unsigned> spread = getSpatialAxes();
   for (auto &[name, users] : uses) {
     NodeInfo info;
     info.kind = NodeInfo::Kind::State;

@@ -199,6 +199,10 @@ private:
   using TensorOf = std::pair<const Program *, int>; ///< a tensor's number in a program
   std::vector<dist::ShardingAttr> getDemands(llvm::ArrayRef<TensorOf> tensors, mlir::RankedTensorType type,
                                              llvm::ArrayRef<unsigned> spread) const;
+  /// The axes of the mesh but that of a loop.
+  llvm::SmallVector<unsigned> getSpatialAxes() const {
+    return llvm::to_vector(llvm::seq<unsigned>(0, mesh.getNumAxes() - (mesh.getLoopAxis() < 0 ? 0 : 1)));
+  }
   std::vector<const void *> getReaders(llvm::ArrayRef<TensorOf> tensors, mlir::RankedTensorType type) const;
   /// Leaves those of `layouts` over as many axes as the recipe stores the weights of contractions over.
   void narrowStored(llvm::ArrayRef<mlir::Value> values, std::vector<dist::ShardingAttr> &layouts) const;

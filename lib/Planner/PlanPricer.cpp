@@ -244,7 +244,7 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     for (int kind : p->graph.units)
       cell.keeping.push_back(ofKind[kind]);
   }
-  std::set<int> shared; // one copy counts, wherever it lies
+  std::set<int> shared, sharedFrozen; // one copy counts, wherever it lies
   for (int unit : cell.units) {
     const UnitCost &cost = cell.kinds[unit];
     double seconds = cost.forward + cost.backward + cost.weightGradient;
@@ -252,12 +252,16 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     cell.largest = std::max(cell.largest, seconds);
     cell.parameters += cost.parameters;
     cell.slots += cost.slots;
+    cell.frozen += cost.frozen;
     cell.saved += cost.savedBytes;
     for (auto [number, held] : cost.shared)
       if (!shared.insert(number).second) {
         cell.parameters -= held;
         cell.slots -= cost.sharedSlots.at(number);
       }
+    for (auto [number, held] : cost.sharedFrozen)
+      if (!sharedFrozen.insert(number).second)
+        cell.frozen -= held;
   }
   return cell;
 }
@@ -338,6 +342,7 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const Cell &cell) const 
   StageCosts::Stage stage;
   stage.parameters = cell.parameters;
   stage.slots = cell.slots;
+  stage.frozen = cell.frozen;
   if (plan.microbatches() == 1) // gradients come while what was saved goes
     stage.made = 0;
   const double given = cell.kinds[cell.units.back()].resultBytes * plan.microbatches();

@@ -158,8 +158,8 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
     const double read = stages[0].parameters - stages[0].unread, turns = movesOnce ? 1 : problem.microbatches,
                  gradients = costs.types.reduced * read * (plan.zero >= 2 ? turns : 1),
                  gathered = plan.zero < 3 ? stages[0].parameters - updatedLater
-                            : movesOnce   ? read
-                                          : turns * (read + readAgain),
+                            : movesOnce   ? read + stages[0].frozen
+                                          : turns * (read + stages[0].frozen + readAgain),
                  parameters = costs.types.gathered * gathered;
     if (plan.zero == 0) {
       // The stage that updates a parameter for others needs parts of their sums, not whole ones.

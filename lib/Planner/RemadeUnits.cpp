@@ -112,7 +112,7 @@ std::vector<factors::ForwardValue> ForwardPass::findOthers() const {
     }
     constexpr double kBool = 1;
     const Tensor &first = kind.tensors[op.operands[0].tensor];
-    if (isLoss(op) && first.kind == Tensor::Activation) // and no lookup
+    if (isLoss(kind, op))
       others.push_back({static_cast<unsigned>(o), static_cast<unsigned>(o), first.elements * kBool, true});
   }
   for (const auto &[name, mask] : masks)

@@ -60,14 +60,27 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
   findTrained();
 }
 
+static bool sumsOverVocabulary(const Operation &op) {
+  return std::any_of(op.factors.begin(), op.factors.end(), [](const Factor &factor) {
+    return factor.role == "vocabulary" && factor.kind == Factor::Reduction;
+  });
+}
+
+bool isLoss(const UnitKind &kind, const Operation &op) {
+  return sumsOverVocabulary(op) && kind.tensors[op.operands[0].tensor].kind == Tensor::Activation;
+}
+
+bool isLookup(const UnitKind &kind, const Operation &op) {
+  return sumsOverVocabulary(op) && kind.tensors[op.operands[0].tensor].kind == Tensor::Parameter;
+}
+
 void KindInfo::findTrained() {
   std::vector<bool> hasGradient(kind.tensors.size(), false);
   bool ends = kind.outputs.empty(), isKnown = !ends;
   for (int output : kind.outputs)
-    hasGradient[output] = true;
+    hasGradient[output] = !kind.tensors[output].isConstant;
   for (std::size_t i = 0; i < kind.operations.size() && ends; ++i)
-    if (const Operation &op = kind.operations[i];
-        !classFactors[i].empty() && kind.tensors[op.operands[0].tensor].kind == Tensor::Activation) {
+    if (const Operation &op = kind.operations[i]; isLoss(kind, op)) {
       hasGradient[op.results[0].tensor] = isKnown = true;
       ends = false;
     }
@@ -454,7 +467,8 @@ int UnitLayouts::timesMoved(const Placement &from, const Placement &to, bool reg
 const Move *UnitLayouts::moveBack(int tensor, const Placement &from, const Placement &to) const {
   static const Move nothing;
   const Tensor &t = kind.tensors[tensor];
-  return t.kind == Tensor::Activation && t.isFloat ? resharder.find(bytes(tensor), from, to) : &nothing;
+  return t.kind == Tensor::Activation && t.isFloat && !t.isConstant ? resharder.find(bytes(tensor), from, to)
+                                                                    : &nothing;
 }
 
 double UnitLayouts::moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
@@ -532,7 +546,7 @@ static void append(cost::OpList &to, const cost::OpList &from) {
 
 /// What the operations do, and what parameters a rank holds for them. Empty, or what is wrong.
 std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const {
-  std::map<int, double> parameters; // per tensor: elements on a rank
+  std::map<int, double> parameters, frozen; // per tensor: elements on a rank
   std::set<int> readAgain, narrowed;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     int op = static_cast<int>(i);
@@ -546,16 +560,25 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
     for (std::size_t o = 0; o < kind.operations[i].operands.size(); ++o) {
       int tensor = kind.operations[i].operands[o].tensor;
       const Tensor &t = kind.tensors[tensor];
-      if (t.kind == Tensor::Parameter && t.stored > 0) {
-        double held = t.stored * resharder.share(want(op, static_cast<int>(o), layout[i]));
-        parameters[tensor] = std::max(parameters[tensor], held);
+      if (t.kind == Tensor::Parameter && t.stored + t.frozen > 0) {
+        const double share = resharder.share(want(op, static_cast<int>(o), layout[i]));
+        if (t.stored > 0)
+          parameters[tensor] = std::max(parameters[tensor], t.stored * share);
+        if (t.frozen > 0)
+          frozen[tensor] = std::max(frozen[tensor], t.frozen * share);
         if (kind.operations[i].operands[o].saved || query.recompute == Recompute::Full)
           readAgain.insert(tensor);
-        const bool isTable = o == 0 && isLoss(kind.operations[i]); // that is looked up in
+        const bool isTable = o == 0 && isLookup(kind, kind.operations[i]);
         if (kind.operations[i].kind == Operation::Contraction || isTable)
           narrowed.insert(tensor);
       }
     }
+  }
+  for (auto [tensor, held] : frozen) {
+    cost.frozen += held;
+    cost.readAgain += readAgain.count(tensor) ? held : 0;
+    if (kind.tensors[tensor].shared >= 0)
+      cost.sharedFrozen[kind.tensors[tensor].shared] += held;
   }
   double ranks = 1;
   for (const TensorAxis &axis : query.axes)
@@ -670,8 +693,8 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       const Tensor &tensor = kind.tensors[op.operands[o].tensor];
       if (tensor.kind == Tensor::Parameter && isRead.insert(op.operands[o].tensor).second)
-        cost.readAgain +=
-            tensor.stored * resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+        cost.readAgain += (tensor.stored + tensor.frozen) *
+                          resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
     }
   }
   append(again, ledger.once);

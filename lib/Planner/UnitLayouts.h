@@ -1,6 +1,6 @@
 // One kind of unit on one set of axes: what each operation may split, the values that pass between
-// operations, and their price (UnitLayouts.cpp; memory: UnitMemory.cpp). BlockPlanner.cpp builds the search
-// problem from it and prices answers with it.
+// operations, and their price (UnitLayouts.cpp; memory: UnitMemory.cpp, UnitBackward.cpp). BlockPlanner.cpp
+// builds the search problem from it and prices answers with it.
 #ifndef COLOSSAL_PLANNER_UNITLAYOUTS_H
 #define COLOSSAL_PLANNER_UNITLAYOUTS_H
 
@@ -19,9 +19,10 @@ inline bool isFixed(const Factor &factor) {
          factor.window;
 }
 
-/// Whether an operation is a loss over classes, which reads the logits and whose gradient is written over
-/// them.
-bool isLoss(const Operation &op);
+/// Whether an operation of `kind` is a loss over classes, which reads the logits and whose gradient is
+/// written over them; and whether it looks up rows of a table. Both sum over a vocabulary.
+bool isLoss(const UnitKind &kind, const Operation &op);
+bool isLookup(const UnitKind &kind, const Operation &op);
 
 /// What all queries of one kind share.
 struct KindInfo {

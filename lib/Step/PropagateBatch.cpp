@@ -30,14 +30,6 @@ MeshAttr step::addMicrobatches(MeshAttr mesh, int64_t count) {
   return MeshAttr::get(context, axes);
 }
 
-/// What `module`, or that which it is a stage of, says of training; null where it does not train.
-static DictionaryAttr getTraining(ModuleOp module) {
-  if (auto own = module->getAttrOfType<DictionaryAttr>(kTrainingAttrName))
-    return own;
-  auto outer = module->getParentOfType<ModuleOp>();
-  return outer ? outer->getAttrOfType<DictionaryAttr>(kTrainingAttrName) : DictionaryAttr();
-}
-
 namespace {
 /// A dimension as `outer` x `size` x (what is left), of which `size` counts the rows of the batch.
 struct BatchDim {
@@ -54,7 +46,7 @@ class Propagation {
 public:
   Propagation(func::FuncOp function, Batch batch, MeshAttr mesh)
       : function(function), mesh(mesh), turns(mesh.getNumTurns()), refinement(function),
-        places(std::move(batch.places)), sums(getTraining(function->getParentOfType<ModuleOp>()) != nullptr),
+        places(std::move(batch.places)), sums(getTraining(function) != nullptr),
         scatters(scattersInTurns(function->getParentOfType<ModuleOp>())) {}
   /// Of ranks along `axis`, which have parts of what turns do.
   Propagation(func::FuncOp function, Batch batch, MeshAttr mesh, unsigned axis, bool keepsSums)

@@ -167,6 +167,7 @@ private:
 
   func::FuncOp stepFunction, evaluate;
   std::vector<Classified> trained; ///< with the parameter ops of `evaluate`
+  SmallVector<ParameterOp> frozen; ///< of `evaluate`, behind them those of `step`
   LossSum loss;                    ///< of `step`
   LossSum evaluated;
   /// Gradients go through f16: those of the loss times the step value `loss_scale`, and a step in which one
@@ -319,6 +320,11 @@ void StepBuilder::addStates() {
     BlockArgument other = add(evaluate);
     each.op.getResult().replaceAllUsesWith(other);
   }
+  // What is not trained lies as what is.
+  for (ParameterOp op : frozen)
+    if (isAsked && !axes.empty())
+      op->setAttr(ofParameters ? dist::kStoredOverAttrName : dist::kReplicatedOverAttrName,
+                  builder.getDenseI64ArrayAttr(axes));
   slots.resize(trained.size());
   for (auto [each, own] : llvm::zip_equal(trained, slots))
     for (const Slot &slot : optimizer->getSlots(cast<RankedTensorType>(each.info.type)))
@@ -636,8 +642,10 @@ LogicalResult StepBuilder::buildUpdates() {
   if (options.hasRecipe && !hasStages)
     separatePasses(lastForward);
   if (keepsPieces(3)) {
-    readInEachPass(parameters, lastForward, dataAxes);
-    SmallVector<Value> evaluated;
+    SmallVector<Value> read(parameters), evaluated;
+    for (ParameterOp op : frozen)
+      (op->getParentOp() == stepFunction ? read : evaluated).push_back(op.getResult());
+    readInEachPass(read, lastForward, dataAxes);
     for (BlockArgument argument : evaluate.getArguments())
       if (evaluate.getArgAttr(argument.getArgNumber(), dist::kStoredOverAttrName))
         evaluated.push_back(argument);
@@ -798,6 +806,8 @@ LogicalResult StepBuilder::run() {
   if (failed(all))
     return failure();
   for (Classified &each : *all) {
+    if (each.isFrozen)
+      frozen.push_back(each.op);
     if (!each.info.isTrained)
       continue;
     Type element = cast<RankedTensorType>(each.info.type).getElementType();
@@ -825,6 +835,8 @@ LogicalResult StepBuilder::run() {
   SmallVector<Value> copies;
   for (Classified &each : trained)
     copies.push_back(mapping.lookup(each.op.getResult()));
+  for (ParameterOp op : SmallVector<ParameterOp>(frozen))
+    frozen.push_back(mapping.lookup(op.getResult()).getDefiningOp<ParameterOp>());
   for (Running &each : statistics)
     for (Running::Use &use : each.uses)
       use.inStep = mapping.lookup(use.inEvaluation.getResult()).getDefiningOp<BatchNormalizeOp>();

@@ -353,13 +353,15 @@ static bool isMerged(ParameterOp op, StringRef reason, Rules &rules, ContentsRea
           !rules.tie.match(names));
 }
 
-LogicalResult training::separateMerged(func::FuncOp function, const ParameterRules &given,
-                                       const std::string &modelPath) {
+FailureOr<std::set<std::string>> training::separateMerged(func::FuncOp function, const ParameterRules &given,
+                                                          const std::string &modelPath) {
   Rules rules;
-  if (failed(rules.tie.parse("--tie", given.tie, function.getLoc())) ||
+  if (failed(rules.freeze.parse("--freeze", given.freeze, function.getLoc())) ||
+      failed(rules.tie.parse("--tie", given.tie, function.getLoc())) ||
       failed(rules.untie.parse("--untie", given.untie, function.getLoc())))
     return failure();
   ContentsReader reader(modelPath);
+  std::set<std::string> frozen;
   const SmallVector<ParameterOp> ops(function.getOps<ParameterOp>());
   for (ParameterOp op : ops) {
     llvm::SetVector<Operation *> readers;
@@ -369,9 +371,15 @@ LogicalResult training::separateMerged(func::FuncOp function, const ParameterRul
     if (isReadTwice && isMerged(op, findReason(op, reader), rules, reader))
       separate(op, [&](ParameterOp copy, const std::string &node) {
         copy.setName((op.getName() + "@" + node).str());
+        std::vector<std::string> called = getAllNames(op);
+        called.push_back(copy.getName().str());
+        if (rules.freeze.match(called))
+          frozen.insert(called.back());
       });
+    if (rules.freeze.match(getAllNames(op)))
+      frozen.insert(op.getName().str());
   }
-  return success();
+  return frozen;
 }
 
 FailureOr<std::vector<Classified>> training::classify(func::FuncOp function, const ParameterRules &given,
@@ -422,6 +430,7 @@ FailureOr<std::vector<Classified>> training::classify(func::FuncOp function, con
       called.push_back(info.name);
       const bool isAsked = rules.train.match(called), isFrozen = rules.freeze.match(called);
       info.isTrained = !isFrozen && (reason.empty() || (isAsked && isReached(op)));
+      all[i].isFrozen = isFrozen && reason.empty();
       info.decays = !rules.noDecay.match(called);
       if (!info.isTrained)
         info.why = isFrozen ? "--freeze" : reason;

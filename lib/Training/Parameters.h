@@ -14,6 +14,7 @@ struct Classified {
   /// One row for each sample of the batch, all equal: one that an exporter has repeated. Each gets the
   /// gradient of all.
   bool isRow = false;
+  bool isFrozen = false; ///< would be trained, and is not asked to
 };
 
 /// Tells which parameters of `function` are trained, once those that an exporter has merged are apart again:

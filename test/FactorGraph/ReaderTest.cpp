@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 namespace colossal::factors {
 namespace {
@@ -22,11 +23,12 @@ struct FactorGraphReader : testing::Test {
   static mlir::func::FuncOp function(mlir::ModuleOp module) {
     return *module.getOps<mlir::func::FuncOp>().begin();
   }
-  std::optional<Reading> read(const std::function<std::string(int)> &text) {
+  std::optional<Reading> read(const std::function<std::string(int)> &text,
+                              const std::set<std::string> &frozen = {}) {
     few = parse(text(2));
     many = parse(text(3));
     EXPECT_TRUE(few && many);
-    return few && many ? readFactorGraph(function(*few), 2, function(*many), 3) : std::nullopt;
+    return few && many ? readFactorGraph(function(*few), 2, function(*many), 3, frozen) : std::nullopt;
   }
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> few, many;
@@ -96,6 +98,42 @@ TEST_F(FactorGraphReader, BlocksAreOneKindAndNumbersLeadBack) {
   EXPECT_EQ(graph.kinds[2].operations.back().name, "loss");
   EXPECT_EQ(graph.ids.back().back(), -1);
   EXPECT_GE(graph.ids.back().front(), 0);
+}
+
+TEST_F(FactorGraphReader, WhatIsFrozenHasNoGradient) {
+  // Nothing is trained up to the second layer's first product.
+  std::optional<Reading> reading =
+      read([](int batch) { return model(batch, 5, false); }, {"we", "wu0", "wd0", "wu1", "wd3"});
+  ASSERT_TRUE(reading);
+  const FactorGraph &graph = reading->graph;
+  EXPECT_EQ(graph.units, (std::vector<int>{0, 1, 2, 3, 4, 3, 5}));
+  EXPECT_EQ(graph.parameters(), 6 * 16 * 64 + 16 * 32);
+  auto operand = [&](int kind, int op, int number) -> const Use & {
+    return graph.kinds[kind].operations[op].operands[number];
+  };
+  auto tensor = [&](int kind, int op, int number) -> const Tensor & {
+    return graph.kinds[kind].tensors[operand(kind, op, number).tensor];
+  };
+  enum { Up, Relu, Down, Add };
+  EXPECT_EQ(tensor(1, Up, 1).frozen, 16 * 64);
+  EXPECT_EQ(tensor(1, Up, 1).stored, 0);
+  for (int op : {Up, Relu, Down, Add})
+    for (const Use &use : graph.kinds[1].operations[op].operands) {
+      EXPECT_EQ(use.gradientFlops, 0) << op;
+      EXPECT_FALSE(use.saved) << op;
+    }
+  EXPECT_TRUE(graph.kinds[1].tensors[graph.kinds[1].outputs[0]].isConstant);
+  // The second layer's last product is trained: what it reads is kept, and has no gradient.
+  EXPECT_FALSE(operand(2, Up, 0).saved);
+  EXPECT_TRUE(operand(2, Down, 0).saved);
+  EXPECT_EQ(operand(2, Down, 0).gradientFlops, 0);
+  EXPECT_GT(operand(2, Down, 1).gradientFlops, 0);
+  EXPECT_FALSE(graph.kinds[2].tensors[graph.kinds[2].outputs[0]].isConstant);
+  // A frozen weight behind has a gradient go through it, which reads it, but not what it is multiplied by.
+  EXPECT_FALSE(operand(4, Down, 0).saved);
+  EXPECT_TRUE(operand(4, Down, 1).saved);
+  EXPECT_GT(operand(4, Down, 0).gradientFlops, 0);
+  EXPECT_EQ(operand(4, Down, 1).gradientFlops, 0);
 }
 
 TEST_F(FactorGraphReader, AProgramIsOneUnitAsItStands) {

@@ -57,8 +57,9 @@ struct UnitCost {
   double slots = 0;             ///< elements of each of the optimizer's slots: all axes share them
   double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
   double readAgain = 0;         ///< of them, read by the backward pass (a table that is looked up in is not)
-  std::map<int, double> shared; ///< of them, by shared number
-  std::map<int, double> sharedSlots, sharedNarrowed; ///< of `slots`, of `narrowed`
+  double frozen = 0;            ///< elements of parameters beside them, which stay as they are
+  std::map<int, double> shared; ///< of `parameters`, by shared number
+  std::map<int, double> sharedSlots, sharedNarrowed, sharedFrozen; ///< of `slots`, of `narrowed`, of `frozen`
   double outputBytes = 0;  ///< that a rank hands to the next stage: its part of what all axes hold
   double forwardBytes = 0; ///< the most that a forward pass has at once, but for what the model gives back
   double resultShare = 1;  ///< a rank's part of the first thing that the model gives back
@@ -162,6 +163,7 @@ struct StageState {
   double largestPart = 0;             ///< of the largest parameter
   double again = 0;                   ///< of parameters that several units share, for each but one
   double slots = 0;                   ///< of each of the optimizer's
+  double frozen = 0;                  ///< elements of parameters beside them that stay as they are
   double computed = 0;                ///< bytes of what is computed of parameters alone
   /// Elements whose gradients are there at the peak, where they are made while what was saved goes: in a step
   /// of one microbatch. Below 0: all.
@@ -172,8 +174,8 @@ struct StageState {
   double messages = 0; ///< bytes that are on their way while passes are done
   friend bool operator==(const StageState &a, const StageState &b) {
     return a.parameters == b.parameters && a.largest == b.largest && a.narrowed == b.narrowed &&
-           a.reduction == b.reduction && a.transient == b.transient && a.messages == b.messages &&
-           a.shared == b.shared;
+           a.frozen == b.frozen && a.reduction == b.reduction && a.transient == b.transient &&
+           a.messages == b.messages && a.shared == b.shared;
   }
 };
 

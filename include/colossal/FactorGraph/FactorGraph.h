@@ -93,6 +93,10 @@ struct Tensor {
   double bytes = 8; ///< of an element as the model has it; passes have floats in the precision of a search
   /// Parameters: elements that are stored and trained, which a view may show in part; 0: not trained.
   double stored = 0;
+  /// Parameters: elements that are stored and stay as they are.
+  double frozen = 0;
+  /// Nothing that is trained is in it: the backward pass does not come here.
+  bool isConstant = false;
   /// Parameters: of `elements`, those that are computed of one or several, once for all microbatches (the
   /// biases of windows, of a table), and not read where these lie.
   double computed = 0;
@@ -135,8 +139,8 @@ struct FactorGraph {
   double sequence = 0;
   double inputBytes = 0; ///< of the model's inputs that have a batch, for one sequence
   double lossBytes = 0; ///< of what the loss takes in beside them, for one sequence: lies as the first result
-  /// Of tables that passes read and that no input and no trained parameter is in, and what they have more for
-  /// each sequence.
+  /// Of tables that passes read and that no input and no parameter is in that is trained or frozen, and what
+  /// they have more for each sequence.
   double constantBytes = 0, constantBytesPerSequence = 0;
   std::string batchDimension; ///< how the batch was found, for reports
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,9 +37,11 @@ struct Reading {
 /// where a size grows in another way, or where no operation depends on both inputs and parameters.
 ///
 /// A model whose first output is made by a contraction gets the mean cross-entropy over its last dimension as
-/// its loss; other outputs are taken to be, or to lead to, the loss.
+/// its loss; other outputs are taken to be, or to lead to, the loss. Parameters named in `frozen` stay as
+/// they are: they have no gradients, nor has what is made of nothing else that is trained, and units of which
+/// other parameters are frozen are of other kinds.
 std::optional<Reading> readFactorGraph(mlir::func::FuncOp few, std::int64_t fewBatch, mlir::func::FuncOp many,
-                                       std::int64_t manyBatch);
+                                       std::int64_t manyBatch, const std::set<std::string> &frozen = {});
 
 /// `function` as it stands: all of its operations but parameters in one unit, with their sizes, work and
 /// bytes; its arguments are the unit's inputs, what it returns are the outputs. Only what does no work at all

@@ -59,6 +59,7 @@ struct Cell {
   double seconds = 0, largest = 0; ///< of one microbatch through all units, and through the slowest
   double parameters = 0;           ///< elements on a rank that has all units
   double slots = 0;                ///< of each of the optimizer's, likewise
+  double frozen = 0;               ///< of parameters that stay as they are, likewise
   double saved = 0;                ///< bytes of a microbatch in all units
   std::string error;               ///< no layout meets the boundary
 };

@@ -13,6 +13,7 @@
 #include "mlir/Pass/Pass.h"
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -89,9 +90,10 @@ mlir::FailureOr<std::vector<ParameterInfo>> listParameters(mlir::ModuleOp module
                                                            const TrainingOptions &options);
 
 /// Takes parameters of an imported function that an exporter has merged apart, as a step does that is built
-/// of it: each node then has its own, of the name "NAME@NODE". Fails with a diagnostic where a rule is none.
-mlir::LogicalResult separateMerged(mlir::func::FuncOp function, const ParameterRules &rules,
-                                   const std::string &modelPath);
+/// of it: each node then has its own, of the name "NAME@NODE". Gives the names of those that
+/// `rules` freeze. Fails with a diagnostic where a rule is none.
+mlir::FailureOr<std::set<std::string>>
+separateMerged(mlir::func::FuncOp function, const ParameterRules &rules, const std::string &modelPath);
 
 /// Replaces the one function of `module`, as imported, by `step` and `evaluate`. Reads the module's mesh
 /// where it has one. Fails with diagnostics.

@@ -58,6 +58,10 @@ for model in ("vit", "swin", "resnet", "../Training/Models/resnet-train"):
 # parts that are taken once, and that ranks do not share. In models this small the passes are foreseen as more.
 check("swin", "data=2", 4, "--zero", 0, seq=None, loss="cross-entropy,logits=logits", least=0.98)
 check("../Training/Models/resnet-train", "data=2", 4, "--zero", 2, seq=None, loss="cross-entropy,logits=logits", least=0.98)
+# What is frozen has no gradient and no slots, is stored once, and with ZeRO 3 in parts; below the last that is trained nothing is kept.
+for mesh, turns, zero in (("data=1", 1, 0), ("data=1", 4, 0), ("data=2", 1, 1), ("data=2", 1, 3), ("model=2", 1, 0), ("stage=2", 4, 0)):
+    for frozen in (".*(self_attn|mlp).*", ".*layers\\.[12]\\..*"):
+        check("wide", mesh, turns, "--zero", zero, "--freeze", frozen, devices=1 if mesh == "data=1" else 2, seq=64)
 # What ranks have exchanged for an operation is kept beside what lies as it was made, and so is what they have gathered.
 check("gpt2", "model=2", 1, seq=64)
 check("deep", "model=2", 1)

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Lowerings.h"
+#include "dialects/Dist/State.h"
 
 #include <numeric>
 
@@ -191,7 +192,10 @@ FailureOr<ContractionOperands> cpu::operandsOf(const CpuTarget &target, Operatio
     operands.rhsType = tensorOf(operands.rhs);
     operands.reversed = op->hasAttr(kReversed);
   }
-  operands.packs = !context.isLoad() && context.isLoadable(operands.rhs) && !context.isLoadable(operands.lhs);
+  // A step reads a weight that stays as it is in two ways, forward and for its input's gradient, each of
+  // which would have a packed copy: both read the one that there is, as they do those that are trained.
+  operands.packs = !dist::getTraining(op) && !context.isLoad() && context.isLoadable(operands.rhs) &&
+                   !context.isLoadable(operands.lhs);
   LoweringContext &right = operands.packs ? context.load() : context;
   auto a = context.viewOf(operands.lhs), b = right.viewOf(operands.rhs);
   if (failed(a) || failed(b))

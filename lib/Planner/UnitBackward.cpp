@@ -1,0 +1,313 @@
+// What the backward pass of a unit has in memory beside what was kept for it: gradients that are under way,
+// and what operations use while they run.
+#include "BackwardWalk.h"
+#include "UnitLayouts.h"
+
+#include "colossal/FactorGraph/AttentionParts.h"
+#include "colossal/FactorGraph/LossParts.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace colossal::planner {
+
+/// Bytes of an element that is not narrow.
+static constexpr double kWide = 4;
+
+/// Of operation `i`, an attention: its scores on a rank, elements, and its queries.
+std::pair<double, double> UnitLayouts::countScores(std::size_t i, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[i];
+  double scores = 1, queries = 1;
+  for (std::size_t f = 0; f < op.factors.size(); ++f) {
+    bool isScore = false;
+    for (const FactorPosition &place : op.operands[0].places)
+      isScore |= place.factor == static_cast<int>(f) && !isFixed(op.factors[f]);
+    isScore |= op.factors[f].role == "keys";
+    const double size = local(static_cast<int>(i), static_cast<int>(f), layout[i]);
+    if (isScore)
+      scores *= size;
+    if (op.factors[f].role == "sequence")
+      queries = size;
+  }
+  return {scores, queries};
+}
+
+static bool isGrouped(const Operation &attention) {
+  return std::any_of(attention.factors.begin(), attention.factors.end(),
+                     [](const Factor &factor) { return factor.size > 1 && factor.role == "group"; });
+}
+
+/// What the backward pass of operation `i`, an attention, has beside the gradients of its operands and result
+/// where it makes its scores again, part by part: weights and slopes, and of parts of several sizes a third
+/// tensor that finds no room where they lay; and under a causal mask the sums for those keys that no further
+/// part sees.
+double UnitLayouts::partBytes(std::size_t i, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[i];
+  const auto [scores, queries] = countScores(i, layout);
+  const double element = std::max(types.activation, 4.0); // computed in
+  const double rows = factors::attentionPartRows(queries, scores, op.causal),
+               parts = std::ceil(queries / rows);
+  // All at once, slopes are written over the weights, but where several heads share keys. What is narrow has
+  // them as its products take them, too.
+  const double narrow = element > types.activation ? types.activation : 0;
+  if (parts <= 1)
+    return (isGrouped(op) ? 2 : 1) * scores * (element + narrow);
+  double sums = 0;
+  for (std::size_t o : {1, 2})
+    sums += bytes(op.operands[o].tensor) / types.activation * element *
+            resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+  return (op.causal ? 3 : 2) * scores * rows / queries * element + (op.causal ? parts / 2 : 1) * sums;
+}
+
+/// In how many parts a rank computes operation `i`, a loss, and what makes its logits.
+double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[i];
+  const double all = bytes(op.operands[0].tensor) * resharder.share(want(static_cast<int>(i), 0, layout[i]));
+  double rows = 1;
+  std::vector<double> sizes;
+  const std::vector<int> &classes = info.classFactors[i];
+  for (const FactorPosition &place : op.operands[0].places) {
+    if (std::find(classes.begin(), classes.end(), place.factor) != classes.end())
+      continue;
+    sizes.push_back(local(static_cast<int>(i), place.factor, layout[i]));
+    rows *= sizes.back();
+  }
+  int64_t parts = 1;
+  for (double size : sizes)
+    parts = std::max(parts, factors::lossParts(static_cast<int64_t>(size), rows, all));
+  return static_cast<double>(parts);
+}
+
+/// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
+/// row cuts its kernel in parts, and between them lie the logits less their maximum and the label's part of
+/// the gradient; what the loss is the sum of is written over one of them. Of narrow logits these are f32, and
+/// the gradient, narrow, lies beside the logits; the first of them is then made again where it is needed,
+/// narrow, but for classes that are padded, of which the gradient is there twice, once for each product that
+/// reads it.
+double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[i];
+  double bytesOf = 0;
+  bool isPadded = false;
+  for (int factor : info.classFactors[i])
+    if (const double ranks = ranksOf(factor, layout[i]); ranks > 1) {
+      bytesOf = bytes(op.operands[0].tensor) * resharder.share(want(static_cast<int>(i), 0, layout[i]));
+      isPadded |= std::fmod(op.factors[factor].size, ranks) != 0;
+    }
+  if (bytesOf <= 0)
+    return 0;
+  double tensors = 2;
+  if (types.activation < kWide)
+    tensors = isPadded ? 2 * kWide / types.activation + 1 : kWide / types.activation + 2;
+  return tensors * bytesOf / lossParts(i, layout);
+}
+
+/// What gradients of activations take while the backward pass runs operation `i`: those of its results and
+/// operands, of which a kernel that streams writes the ones over the others. One that scales by parameters
+/// has all of them, and the products that the parameters' gradients are sums of.
+double UnitLayouts::gradientsInFlight(std::size_t i, const UnitLayout &layout,
+                                      const std::vector<Placement> &lies) const {
+  const Operation &op = kind.operations[i];
+  double operands = 0, results = 0;
+  for (const Use &use : op.operands)
+    if (kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0)
+      operands += bytes(use.tensor) * resharder.share(lies[use.tensor]);
+  if (operands <= 0)
+    return 0;
+  for (std::size_t r = 0; r < op.results.size(); ++r)
+    results += bytes(op.results[r].tensor) *
+               resharder.share(have(static_cast<int>(i), static_cast<int>(r), layout[i]));
+  if (scales(op))
+    return operands + 2 * results;
+  const bool streams = op.kind == Operation::Streaming || op.kind == Operation::View;
+  return streams ? std::max(operands, results) : operands + results;
+}
+
+/// The most that gradients take while the backward pass runs an operation, where the gradients of weights are
+/// a pass of their own: beside what was saved, but for what that pass does not read and is gone once it was
+/// read. `needed`: what the backward pass reads, per root tensor its part, and `first` the first operation
+/// that does, which the backward pass comes to last; `forWeights`: what the gradients of weights read.
+double UnitLayouts::mostBesideWeights(const UnitLayout &layout, const std::vector<Placement> &lies,
+                                      const std::map<int, double> &needed,
+                                      const std::map<int, std::size_t> &first,
+                                      const std::map<int, double> &forWeights) const {
+  struct Need {
+    std::size_t reader; ///< the last that reads it, in the backward pass
+    int producer;
+    double bytes;
+    bool isOver; ///< a kernel that streams writes the gradient of a value over the value, where it is the
+                 ///< last to read it
+    bool isForWeights; ///< read by the gradients of weights, too
+    int segment;       ///< in which it is made again; -1: it is kept
+  };
+  std::vector<Need> needs;
+  for (auto [tensor, part] : needed) {
+    const std::size_t reader = first.at(tensor);
+    const Operation &last = kind.operations[reader];
+    const bool isOver =
+        last.kind == Operation::Streaming && !scales(last) &&
+        std::any_of(last.operands.begin(), last.operands.end(), [&, t = tensor](const Use &use) {
+          return info.root[use.tensor] == t && use.gradientFlops > 0;
+        });
+    // Weights' gradients read the gradient that lies where the logits were.
+    const bool isForWeights = forWeights.count(tensor) > 0 && !isLoss(kind, last);
+    needs.push_back(
+        {reader, info.producer[tensor], bytes(tensor) * part, isOver, isForWeights, againIn(tensor)});
+  }
+  double most = 0;
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
+    const double gradients = gradientsInFlight(i, layout, lies);
+    double alive = gradients + lossBytes(i, layout);
+    const int segment = query.remade ? query.remade->segments[i] : -1;
+    if (op.kind == Operation::Attention && query.scoresInMemory && gradients > 0)
+      alive += partBytes(i, layout);
+    for (const Need &need : needs) {
+      const bool isIts = need.reader == i || need.producer == static_cast<int>(i);
+      if (need.segment >= 0) {
+        const bool isGone = need.reader > i || (need.isOver && isIts);
+        alive += need.segment != segment || (isGone && !need.isForWeights) ? 0 : need.bytes;
+      } else if (!need.isForWeights &&
+                 ((need.isOver && isIts) || (op.kind == Operation::Attention && need.reader > i))) {
+        alive -= need.bytes;
+      }
+    }
+    most = std::max(most, alive);
+  }
+  return most;
+}
+
+/// Whether an operand has the factors of the result's last dimension.
+static bool hasLastDimension(const Operation &op, const Use &operand) {
+  int last = 0;
+  for (const FactorPosition &place : op.results[0].places)
+    last = std::max(last, place.dim);
+  return std::any_of(
+      op.results[0].places.begin(), op.results[0].places.end(), [&](const FactorPosition &place) {
+        return place.dim == last && std::any_of(operand.places.begin(), operand.places.end(),
+                                                [&](const auto &own) { return own.factor == place.factor; });
+      });
+}
+
+/// Bytes of the copy that the gradient of a parameter is made from by operation `i`, a contraction: of what
+/// the operation read, or of its result's gradient, by which dimension of the parameter comes last.
+double UnitLayouts::copiedBytes(std::size_t i, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[i];
+  double most = 0;
+  for (std::size_t o = 0; query.copiedBytes && o < std::min<std::size_t>(2, op.operands.size()); ++o) {
+    const Use &weight = op.operands[o];
+    if (kind.tensors[weight.tensor].kind != Tensor::Parameter || weight.gradientFlops <= 0)
+      continue;
+    int last = 0;
+    for (const FactorPosition &place : weight.places)
+      last = std::max(last, place.dim);
+    double rows = 1, columns = 1, depth = 1;
+    for (std::size_t f = 0; f < op.factors.size(); ++f) {
+      const double size = local(static_cast<int>(i), static_cast<int>(f), layout[i]);
+      const auto place = std::find_if(weight.places.begin(), weight.places.end(),
+                                      [&](const auto &each) { return each.factor == static_cast<int>(f); });
+      (place == weight.places.end() ? depth : place->dim == last ? columns : rows) *= size;
+    }
+    most = std::max(most, query.copiedBytes(rows, columns, depth));
+  }
+  return most;
+}
+
+/// The backward pass of the unit where what was saved is gone once it was read, and gradients lie over it.
+BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::vector<Placement> &lies,
+                                           const std::map<int, double> &needed,
+                                           const std::map<int, std::size_t> &first,
+                                           const std::vector<Exchanged> &exchanged) const {
+  BackwardWalk walk;
+  walk.bytes.reserve(kind.tensors.size());
+  walk.ops.reserve(kind.operations.size());
+  for (std::size_t t = 0; t < kind.tensors.size(); ++t)
+    walk.bytes.push_back(bytes(static_cast<int>(t)) * resharder.share(lies[t]));
+  std::vector<std::size_t> updated(kind.tensors.size(), 0); // by parameter: the last operation that uses it
+  for (std::size_t i = 0; i < kind.operations.size(); ++i)
+    for (const Use &use : kind.operations[i].operands)
+      if (kind.tensors[use.tensor].stored > 0)
+        updated[use.tensor] = i;
+  int logits = -1;
+  double parts = 1;
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
+    WalkedOp walked;
+    bool reads = false;
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      const Use &use = op.operands[o];
+      const Tensor &tensor = kind.tensors[use.tensor];
+      if (tensor.kind == Tensor::Activation && use.gradientFlops > 0)
+        walked.operands.push_back(use.tensor);
+      if (tensor.kind == Tensor::Activation && use.gradientFlops > 0 && o >= 3 &&
+          op.kind == Operation::Attention)
+        walked.mask = use.tensor;
+      reads |= tensor.kind == Tensor::Activation && use.saved;
+      if (tensor.stored > 0 && updated[use.tensor] == i)
+        walked.parameterGradients +=
+            tensor.stored * types.gradient *
+            resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+    }
+    for (const Use &use : op.results) {
+      walked.results.push_back(use.tensor);
+      reads |= use.saved;
+    }
+    if (isLoss(kind, op)) {
+      walked.kind = WalkedOp::Loss;
+      walked.beside = lossBytes(i, layout);
+      logits = info.root[op.operands[0].tensor];
+      parts = lossParts(i, layout);
+    } else if (op.kind == Operation::View) {
+      walked.kind = WalkedOp::View;
+    } else if (op.kind == Operation::Contraction) {
+      walked.kind = WalkedOp::Contraction;
+      walked.copied = copiedBytes(i, layout);
+      const auto number = static_cast<int>(i);
+      walked.taken = bytes(op.results[0].tensor) * resharder.share(gradientWant(number, 0, layout[i]));
+      for (std::size_t o = 0; o < op.operands.size(); ++o)
+        if (const Use &use = op.operands[o];
+            kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0)
+          walked.made.push_back(bytes(use.tensor) *
+                                resharder.share(gradientHave(number, static_cast<int>(o), layout[i])));
+      for (std::size_t o = 2; o < op.operands.size(); ++o)
+        walked.sumsRows |= kind.tensors[op.operands[o].tensor].kind == Tensor::Parameter &&
+                           !hasLastDimension(op, op.operands[o]);
+    } else if (op.kind == Operation::Attention) {
+      walked.kind = WalkedOp::Attention;
+      walked.scores = query.scoresInMemory ? partBytes(i, layout) : 0;
+      const auto [scores, queries] = countScores(i, layout);
+      walked.isInParts = factors::attentionPartRows(queries, scores, op.causal) < queries;
+    } else {
+      walked.kind = scales(op) ? WalkedOp::Scaling : reads ? WalkedOp::Pointwise : WalkedOp::Linear;
+    }
+    walked.segment = query.remade ? query.remade->segments[i] : -1;
+    walk.ops.push_back(std::move(walked));
+  }
+  // Where contractions are not done again, each value is made for what reads it; else all of a segment are.
+  std::map<int, int> from;
+  bool makesProducts = query.recompute == Recompute::Full;
+  for (std::size_t i = 0; i < kind.operations.size() && query.remade; ++i)
+    makesProducts |= query.remade->isAgain[i] && kind.operations[i].heavy;
+  for (std::size_t i = 0; i < kind.operations.size() && query.remade && !makesProducts; ++i)
+    for (const auto *uses : {&kind.operations[i].operands, &kind.operations[i].results})
+      for (const Use &use : *uses)
+        if (use.saved && info.isTrained[i])
+          from[info.root[use.tensor]] = static_cast<int>(i);
+  for (auto [tensor, part] : needed) {
+    const auto made = from.find(tensor);
+    walk.values.push_back({first.at(tensor), bytes(tensor) * part / (tensor == logits ? parts : 1),
+                           againIn(tensor), made == from.end() ? -1 : made->second});
+  }
+  for (const Exchanged &copy : exchanged)
+    walk.values.push_back({copy.reader, copy.bytes});
+  for (std::size_t t = 0; t < kind.tensors.size() && logits >= 0; ++t)
+    if (info.root[t] == logits)
+      walk.bytes[t] /= parts;
+  walk.outputs = kind.outputs;
+  if (logits < 0 && !kind.results.empty()) { // the loss is of what the model gives back
+    walk.outputs.push_back(kind.results.front());
+    walk.loss = walk.bytes[kind.results.front()]; // the terms of its sum
+  }
+  return walk;
+}
+
+} // namespace colossal::planner
