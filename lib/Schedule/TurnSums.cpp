@@ -74,7 +74,9 @@ void schedule::addApart(FunctionState &state, Operation *sum) {
   Operation *parts = sum->getOperand(0).getDefiningOp();
   Value other = parts->getOperand(parts->getOperand(0) == rows ? 1 : 0), old = sum->getOperand(1);
   Operation *maker = other.getDefiningOp();
-  if (!maker || !state.turnOps.contains(maker))
+  // Nothing else adds to the sum where it lies: what ranks have exchanged is added with the rows.
+  auto kernel = dyn_cast_or_null<KernelOpInterface>(maker);
+  if (!kernel || kernel.getKernelKind() != KernelKind::Contraction || !state.turnOps.contains(maker))
     return;
   OpBuilder b(sum);
   b.setInsertionPointAfter(maker);

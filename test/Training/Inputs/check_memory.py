@@ -37,6 +37,9 @@ for stage, turns in ((0, 1), (1, 1), (1, 4), (2, 1), (2, 4), (3, 1), (3, 4)):
 check("llama", "data=2", 1)
 check("llama", "model=2", 4)
 check("gpt2", "context=2", 4)
+# Ranks exchange parts of a tied table's product in each turn before its rows are added.
+check("gpt2", "context=2", 4, "--zero", 2, least=0.99)
+check("gpt2", "context=2", 4, "--zero", 3, least=0.99)
 # Narrow types, whose attention has scores in both; and a head with a bias, whose gradient is a sum over what the logits' is made of.
 check("llama", "data=1", 4, "--precision", "bf16", devices=1)
 check("gpt2", "data=1", 4, "--precision", "bf16", devices=1, least=0.99)
