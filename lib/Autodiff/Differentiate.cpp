@@ -23,14 +23,15 @@ struct Part {
 
 /// The gradient of one value as far as it is known.
 struct Sum {
-  Value whole;
+  Value whole, products; ///< `products`: of several, and not in `whole` yet
   SmallVector<Part, 2> parts;
 };
 
 class Reverse {
 public:
-  Reverse(func::FuncOp function, Value loss, ArrayRef<Value> variables)
-      : body(function.front()), loss(loss), variables(variables), builder(function.getContext()) {
+  Reverse(func::FuncOp function, Value loss, ArrayRef<Value> variables, bool addsProductsFirst)
+      : body(function.front()), loss(loss), variables(variables), addsProductsFirst(addsProductsFirst),
+        builder(function.getContext()) {
     builder.setInsertionPoint(body.getTerminator());
   }
 
@@ -48,6 +49,7 @@ private:
   Block &body;
   Value loss;
   ArrayRef<Value> variables;
+  bool addsProductsFirst;
   OpBuilder builder;
   llvm::DenseSet<Value> varied; ///< of floats, and dependent on a variable
   DenseMap<Value, Sum> sums;
@@ -96,9 +98,25 @@ void Reverse::markVaried() {
           varied.insert(result);
 }
 
+static bool isContraction(Operation *op) {
+  auto kernel = dyn_cast_or_null<KernelOpInterface>(op);
+  return kernel && kernel.getKernelKind() == KernelKind::Contraction;
+}
+
+/// Whether a contraction makes `value`, or what it only shows in another shape.
+static bool isProduct(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && isa<ReshapeOp, TransposeOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  return isContraction(op);
+}
+
 void Reverse::add(Value target, Value value, Location loc) {
-  Value &whole = sums[target].whole;
-  whole = whole ? OpComposer(builder, loc).add(whole, value) : value;
+  Sum &sum = sums[target];
+  const bool isApart =
+      addsProductsFirst && isProduct(value) && llvm::count_if(target.getUsers(), isContraction) > 1;
+  Value &to = isApart ? sum.products : sum.whole;
+  to = to ? OpComposer(builder, loc).add(to, value) : value;
 }
 
 /// The one dimension in which a part is smaller than `shape`; none where there are several.
@@ -175,7 +193,9 @@ Value Reverse::finish(Value value, Location loc) {
   OpComposer ops(builder, loc);
   if (Value joined = sumParts(ops, sum.parts, shapeOf(value)))
     sum.whole = sum.whole ? ops.add(sum.whole, joined) : joined;
-  sums[value] = {sum.whole, {}};
+  if (sum.products)
+    sum.whole = sum.whole ? ops.add(sum.whole, sum.products) : sum.products;
+  sums[value] = {sum.whole, {}, {}};
   return sum.whole;
 }
 
@@ -277,12 +297,12 @@ static void simplifyBehind(Operation *last, Block &body) {
 }
 
 LogicalResult colossal::differentiate(func::FuncOp function, Value loss, ArrayRef<Value> variables,
-                                      SmallVectorImpl<Value> &gradients) {
+                                      SmallVectorImpl<Value> &gradients, bool addsProductsFirst) {
   if (!function.getBody().hasOneBlock())
     return function.emitError() << "expected a function of one block";
   Block &body = function.front();
   Operation *last = body.getTerminator()->getPrevNode();
-  if (failed(Reverse(function, loss, variables).run(gradients)))
+  if (failed(Reverse(function, loss, variables, addsProductsFirst).run(gradients)))
     return failure();
   // A use that nobody takes for dead, and that follows what is replaced.
   OpBuilder builder(body.getTerminator());

@@ -64,6 +64,8 @@ struct BlockPlanner::Layouts {
       kinds.push_back(std::make_unique<KindInfo>(kind));
   }
 
+  /// By operation, the choices that it is left with.
+  using Pinned = std::map<int, std::vector<Choice>>;
   /// The ends that an operation's choices give one of its tensors. Many choices leave it alike: they are one
   /// class of the edge's.
   struct Ends {
@@ -84,7 +86,7 @@ struct BlockPlanner::Layouts {
     std::vector<Ends> made;                   ///< by tensor; of those that an operation makes
     std::vector<std::vector<Ends>> taken;     ///< by tensor and consumer
     Options() = default;
-    Options(const UnitLayouts &unit, const KindInfo &info, const std::map<int, Choice> &pinned);
+    Options(const UnitLayouts &unit, const KindInfo &info, const Pinned &pinned);
   };
 
   /// What is known on one set of axes.
@@ -119,7 +121,8 @@ struct BlockPlanner::Layouts {
     return UnitLayouts(*kinds[query.kind], types, pricing, known.resharder, query);
   }
 
-  std::optional<UnitLayout> solve(const UnitQuery &query, OnAxes &known, const std::map<int, Choice> &pinned);
+  std::optional<UnitLayout> solve(const UnitQuery &query, OnAxes &known, const Pinned &pinned);
+  Pinned pinShared(const UnitQuery &query, const OnAxes &known) const;
   double leastDeviceSeconds(const UnitKind &kind) const;
 
   const FactorGraph &graph;
@@ -200,16 +203,19 @@ static std::vector<double> key(const UnitQuery &query) {
     for (int number : {axis.size, axis.group.stride, axis.group.active, static_cast<int>(axis.isContext)})
       key.push_back(number);
   append(key, query.boundary);
+  for (const auto &[number, places] : query.shared) {
+    key.push_back(number);
+    append(key, places);
+  }
   return key;
 }
 
-BlockPlanner::Layouts::Options::Options(const UnitLayouts &unit, const KindInfo &info,
-                                        const std::map<int, Choice> &pinned)
+BlockPlanner::Layouts::Options::Options(const UnitLayouts &unit, const KindInfo &info, const Pinned &pinned)
     : choices(info.kind.operations.size()), made(info.kind.tensors.size()), taken(info.kind.tensors.size()) {
   for (std::size_t i = 0; i < choices.size(); ++i) {
     int op = static_cast<int>(i);
     auto pin = pinned.find(op);
-    choices[i] = pin != pinned.end() ? std::vector<Choice>{pin->second} : unit.choices(op);
+    choices[i] = pin != pinned.end() ? pin->second : unit.choices(op);
   }
   for (std::size_t t = 0; t < made.size(); ++t) {
     if (info.kind.tensors[t].kind != Tensor::Activation)
@@ -226,7 +232,7 @@ BlockPlanner::Layouts::Options::Options(const UnitLayouts &unit, const KindInfo 
 }
 
 std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query, OnAxes &known,
-                                                       const std::map<int, Choice> &pinned) {
+                                                       const Pinned &pinned) {
   UnitLayouts unit = this->unit(query, known);
   const KindInfo &info = *kinds[query.kind];
   const UnitKind &kind = info.kind;
@@ -270,7 +276,8 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query, O
       return nullptr;
     return std::make_shared<search::CostTable>(std::move(table));
   };
-  // `consumer`: its place among the tensor's, or -1 where only the producer's end is looked at.
+  // `consumer`: its place among the tensor's, or what else is connected.
+  constexpr int kFromProducer = -1, kBetweenMeetings = -2;
   auto connect = [&](int a, int b, const Ends &from, const Ends &to, int tensor, int consumer,
                      bool regather) {
     std::shared_ptr<const search::CostTable> table;
@@ -298,16 +305,28 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query, O
         shared.add(meeting);
       if (shared.distinct.empty())
         return std::nullopt;
-      int meeting = static_cast<int>(problem.nodes.size());
-      search::Node node;
-      node.candidates.resize(shared.classes->of.size());
-      problem.nodes.push_back(std::move(node));
+      auto addMeeting = [&] {
+        search::Node node;
+        node.candidates.resize(shared.classes->of.size());
+        problem.nodes.push_back(std::move(node));
+        return static_cast<int>(problem.nodes.size() - 1);
+      };
+      const int meeting = addMeeting();
+      // What several contractions take alike is brought there once.
+      const std::vector<int> &products = info.products[t];
+      const int ofProducts = products.empty() ? -1 : addMeeting();
+      if (ofProducts >= 0)
+        connect(meeting, ofProducts, shared, shared, tensor, kBetweenMeetings,
+                std::any_of(products.begin(), products.end(),
+                            [&](int c) { return unit.isSaved(info.consumers[t][c]); }));
       if (producer >= 0)
-        connect(producer, meeting, from, shared, tensor, -1, false);
+        connect(producer, meeting, from, shared, tensor, kFromProducer, false);
       for (std::size_t c = 0; c < info.consumers[t].size(); ++c) {
         const auto &consumer = info.consumers[t][c];
-        connect(meeting, consumer.op, shared, options->taken[t][c], tensor, static_cast<int>(c),
-                unit.isSaved(consumer));
+        const bool isProduct =
+            std::find(products.begin(), products.end(), static_cast<int>(c)) != products.end();
+        connect(isProduct ? ofProducts : meeting, consumer.op, shared, options->taken[t][c], tensor,
+                static_cast<int>(c), unit.isSaved(consumer));
       }
     } else if (producer >= 0 && !info.consumers[t].empty()) {
       const auto &consumer = info.consumers[t].front();
@@ -325,12 +344,65 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query, O
   return layout;
 }
 
+/// Where a parameter lies in words that other kinds know, which may read it transposed.
+static Boundary describeShared(const KindInfo &info, int tensor, const Placement &placement,
+                               std::size_t axes) {
+  Boundary places(axes);
+  for (std::size_t a = 0; a < axes; ++a)
+    if (placement[a] > 0) {
+      places[a] = info.places[tensor][placement[a] - 1];
+      places[a]->dim = 0;
+    }
+  return places;
+}
+
+/// For the operations that read `query.shared`, the choices that take them as they lie, where there are any.
+BlockPlanner::Layouts::Pinned BlockPlanner::Layouts::pinShared(const UnitQuery &query,
+                                                               const OnAxes &known) const {
+  Pinned pinned;
+  const KindInfo &info = *kinds[query.kind];
+  const UnitLayouts unit = this->unit(query, known);
+  for (std::size_t i = 0; i < info.kind.operations.size() && !query.shared.empty(); ++i)
+    for (std::size_t o = 0; o < info.kind.operations[i].operands.size(); ++o) {
+      const int op = static_cast<int>(i), tensor = info.kind.operations[i].operands[o].tensor;
+      const auto places = query.shared.find(info.kind.tensors[tensor].shared);
+      if (info.kind.tensors[tensor].kind != Tensor::Parameter || places == query.shared.end())
+        continue;
+      for (const Choice &choice : unit.choices(op))
+        if (describeShared(info, tensor, unit.want(op, static_cast<int>(o), choice), query.axes.size()) ==
+            places->second)
+          pinned[op].push_back(choice);
+    }
+  return pinned;
+}
+
 std::optional<UnitLayout> BlockPlanner::solve(const UnitQuery &query) {
   Layouts::OnAxes &known = layouts->on(query.axes);
   auto [entry, isNew] = known.known.try_emplace(key(query));
-  if (isNew)
-    entry->second = layouts->solve(query, known, {});
+  if (isNew) {
+    const Layouts::Pinned pinned = layouts->pinShared(query, known);
+    entry->second = layouts->solve(query, known, pinned);
+    if (!entry->second && !pinned.empty())
+      entry->second = layouts->solve(query, known, {});
+  }
   return entry->second;
+}
+
+std::map<int, Boundary> BlockPlanner::findShared(const UnitQuery &query, const UnitLayout &layout) const {
+  std::map<int, Boundary> found;
+  const KindInfo &info = *layouts->kinds[query.kind];
+  const UnitLayouts unit = layouts->unit(query, layouts->on(query.axes));
+  for (std::size_t i = 0; i < info.kind.operations.size(); ++i)
+    for (std::size_t o = 0; o < info.kind.operations[i].operands.size(); ++o) {
+      const int op = static_cast<int>(i), tensor = info.kind.operations[i].operands[o].tensor;
+      const Tensor &parameter = info.kind.tensors[tensor];
+      if (info.kind.operations[i].kind == Operation::Contraction && parameter.kind == Tensor::Parameter &&
+          parameter.shared >= 0)
+        found.try_emplace(
+            parameter.shared,
+            describeShared(info, tensor, unit.want(op, static_cast<int>(o), layout[i]), query.axes.size()));
+    }
+  return found;
 }
 
 UnitCost BlockPlanner::price(const UnitQuery &query, const UnitLayout &layout, std::string &error) const {
@@ -439,7 +511,7 @@ std::optional<UnitLayout> BlockPlanner::parse(const UnitQuery &query,
                                               const std::map<std::string, std::string> &text,
                                               std::string &error) {
   const UnitKind &kind = layouts->graph.kinds[query.kind];
-  std::map<int, Choice> pinned;
+  Layouts::Pinned pinned;
   Layouts::OnAxes &known = layouts->on(query.axes);
   UnitLayouts unit = layouts->unit(query, known);
   for (const auto &[name, line] : text) {
@@ -476,7 +548,7 @@ std::optional<UnitLayout> BlockPlanner::parse(const UnitQuery &query,
       error = "operation '" + name + "' " + wrong;
       return std::nullopt;
     }
-    pinned[op] = choice;
+    pinned[op] = {choice};
   }
   auto layout = pinned.empty() ? solve(query) : layouts->solve(query, known, pinned);
   if (!layout)

@@ -169,10 +169,11 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     return cell;
   const RemadeUnits *remade = p->remadeUnits(plan);
   cell.units = remade ? remade->units : p->graph.units;
-  std::vector<UnitQuery> queries;
-  std::vector<bool> isLeaner; // by kind: whether the leaner cell has the same layout
-  for (std::size_t k = 0; k < p->graph.kinds.size(); ++k) {
-    UnitQuery &query = queries.emplace_back();
+  std::vector<UnitQuery> queries(p->graph.kinds.size());
+  std::vector<std::optional<UnitLayout>> layouts(queries.size());
+  std::map<int, Boundary> shared;                  // where parameters lie that several units have
+  for (std::size_t k = queries.size(); k-- > 0;) { // the last, mostly a head, has most to do with its table
+    UnitQuery &query = queries[k];
     query.kind = static_cast<int>(k);
     query.axes = axes;
     query.microbatch = plan.microbatch;
@@ -183,9 +184,8 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     query.boundary = plan.boundary;
     query.microbatches = 16; // reductions of small gradients once a step: the layout should not depend on the
                              // mesh's other axes
-    std::string where = "layouts." + p->graph.kinds[k].name + ": ";
     auto given = plan.layouts.find(p->graph.kinds[k].name);
-    std::optional<UnitLayout> layout;
+    std::optional<UnitLayout> &layout = layouts[k];
     if (given == plan.layouts.end()) {
       UnitQuery asked = query;
       if (query.axes.size() > 1 || plan.lean > 0) { // the choice hardly depends on these
@@ -199,6 +199,7 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
       if (plan.lean > 0 && state > 0)
         asked.parameterPrice =
             (plan.lean > 1 ? 100 : 1) * p->blocks.leastDeviceSeconds(query.kind) * asked.microbatch / state;
+      asked.shared = shared;
       layout = p->blocks.solve(asked);
       if (!layout)
         cell.error =
@@ -206,22 +207,24 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     } else {
       layout = p->blocks.parse(query, given->second, cell.error);
       if (!cell.error.empty())
-        cell.error = where + cell.error;
-    }
-    UnitCost cost;
-    if (layout && cell.error.empty()) {
-      bool isKnown = leaner && k < leaner->layouts.size() && leaner->layouts[k] == *layout;
-      isLeaner.push_back(isKnown);
-      if (remade)
-        query.remade = &remade->kinds[k];
-      cost = isKnown ? leaner->kinds[k] : p->blocks.price(query, *layout, cell.error);
-      if (!cell.error.empty())
-        cell.error = where + cell.error;
+        cell.error = "layouts." + p->graph.kinds[k].name + ": " + cell.error;
     }
     if (!cell.error.empty())
       return cell;
-    cell.kinds.push_back(std::move(cost));
-    cell.layouts.push_back(std::move(*layout));
+    shared.merge(p->blocks.findShared(query, *layout));
+  }
+  std::vector<bool> isLeaner; // by kind: whether the leaner cell has the same layout
+  for (std::size_t k = 0; k < queries.size(); ++k) {
+    isLeaner.push_back(leaner && k < leaner->layouts.size() && leaner->layouts[k] == *layouts[k]);
+    if (remade)
+      queries[k].remade = &remade->kinds[k];
+    cell.kinds.push_back(isLeaner[k] ? leaner->kinds[k]
+                                     : p->blocks.price(queries[k], *layouts[k], cell.error));
+    if (!cell.error.empty()) {
+      cell.error = "layouts." + p->graph.kinds[k].name + ": " + cell.error;
+      return cell;
+    }
+    cell.layouts.push_back(std::move(*layouts[k]));
   }
   for (std::size_t k = cell.kinds.size(); remade && k < remade->kinds.size(); ++k) {
     const int kind = remade->graphKinds[k];
@@ -244,7 +247,7 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     for (int kind : p->graph.units)
       cell.keeping.push_back(ofKind[kind]);
   }
-  std::set<int> shared, sharedFrozen; // one copy counts, wherever it lies
+  std::set<int> counted, countedFrozen; // one copy counts, wherever it lies
   for (int unit : cell.units) {
     const UnitCost &cost = cell.kinds[unit];
     double seconds = cost.forward + cost.backward + cost.weightGradient;
@@ -255,12 +258,12 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     cell.frozen += cost.frozen;
     cell.saved += cost.savedBytes;
     for (auto [number, held] : cost.shared)
-      if (!shared.insert(number).second) {
+      if (!counted.insert(number).second) {
         cell.parameters -= held;
         cell.slots -= cost.sharedSlots.at(number);
       }
     for (auto [number, held] : cost.sharedFrozen)
-      if (!sharedFrozen.insert(number).second)
+      if (!countedFrozen.insert(number).second)
         cell.frozen -= held;
   }
   return cell;

@@ -144,8 +144,9 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
       readAgain += cost.readAgain;
       for (const auto &[name, bytes] : cost.bytesByCollective)
         price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
-      if (cost.stepReductionBytes > 0) // of partial sums to whole gradients
-        price.bytesByCollective["all-reduce (tensor)"] += cost.stepReductionBytes;
+      const double reduced = cost.stepReductionBytes - (plan.zero > 0 ? cost.contextReductionBytes : 0);
+      if (reduced > 0) // of partial sums to whole gradients
+        price.bytesByCollective["all-reduce (tensor)"] += reduced;
     }
   price.collective = *std::max_element(collective.begin(), collective.end());
   const double updatedLater = findUpdatedLater(stages);

@@ -55,14 +55,15 @@ double UnitLayouts::partBytes(std::size_t i, const UnitLayout &layout) const {
   double sums = 0;
   for (std::size_t o : {1, 2})
     sums += bytes(op.operands[o].tensor) / types.activation * element *
-            resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+            share(op.operands[o].tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
   return (op.causal ? 3 : 2) * scores * rows / queries * element + (op.causal ? parts / 2 : 1) * sums;
 }
 
 /// In how many parts a rank computes operation `i`, a loss, and what makes its logits.
 double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
-  const double all = bytes(op.operands[0].tensor) * resharder.share(want(static_cast<int>(i), 0, layout[i]));
+  const double all =
+      bytes(op.operands[0].tensor) * share(op.operands[0].tensor, want(static_cast<int>(i), 0, layout[i]));
   double rows = 1;
   std::vector<double> sizes;
   const std::vector<int> &classes = info.classFactors[i];
@@ -90,7 +91,8 @@ double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
   bool isPadded = false;
   for (int factor : info.classFactors[i])
     if (const double ranks = ranksOf(factor, layout[i]); ranks > 1) {
-      bytesOf = bytes(op.operands[0].tensor) * resharder.share(want(static_cast<int>(i), 0, layout[i]));
+      bytesOf = bytes(op.operands[0].tensor) *
+                share(op.operands[0].tensor, want(static_cast<int>(i), 0, layout[i]));
       isPadded |= std::fmod(op.factors[factor].size, ranks) != 0;
     }
   if (bytesOf <= 0)
@@ -110,12 +112,12 @@ double UnitLayouts::gradientsInFlight(std::size_t i, const UnitLayout &layout,
   double operands = 0, results = 0;
   for (const Use &use : op.operands)
     if (kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0)
-      operands += bytes(use.tensor) * resharder.share(lies[use.tensor]);
+      operands += bytes(use.tensor) * share(use.tensor, lies[use.tensor]);
   if (operands <= 0)
     return 0;
   for (std::size_t r = 0; r < op.results.size(); ++r)
     results += bytes(op.results[r].tensor) *
-               resharder.share(have(static_cast<int>(i), static_cast<int>(r), layout[i]));
+               share(op.results[r].tensor, have(static_cast<int>(i), static_cast<int>(r), layout[i]));
   if (scales(op))
     return operands + 2 * results;
   const bool streams = op.kind == Operation::Streaming || op.kind == Operation::View;
@@ -221,7 +223,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
   walk.bytes.reserve(kind.tensors.size());
   walk.ops.reserve(kind.operations.size());
   for (std::size_t t = 0; t < kind.tensors.size(); ++t)
-    walk.bytes.push_back(bytes(static_cast<int>(t)) * resharder.share(lies[t]));
+    walk.bytes.push_back(bytes(static_cast<int>(t)) * share(static_cast<int>(t), lies[t]));
   std::vector<std::size_t> updated(kind.tensors.size(), 0); // by parameter: the last operation that uses it
   for (std::size_t i = 0; i < kind.operations.size(); ++i)
     for (const Use &use : kind.operations[i].operands)
@@ -245,7 +247,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       if (tensor.stored > 0 && updated[use.tensor] == i)
         walked.parameterGradients +=
             tensor.stored * types.gradient *
-            resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+            share(op.operands[o].tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
     }
     for (const Use &use : op.results) {
       walked.results.push_back(use.tensor);
@@ -262,12 +264,13 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       walked.kind = WalkedOp::Contraction;
       walked.copied = copiedBytes(i, layout);
       const auto number = static_cast<int>(i);
-      walked.taken = bytes(op.results[0].tensor) * resharder.share(gradientWant(number, 0, layout[i]));
+      walked.taken =
+          bytes(op.results[0].tensor) * share(op.results[0].tensor, gradientWant(number, 0, layout[i]));
       for (std::size_t o = 0; o < op.operands.size(); ++o)
         if (const Use &use = op.operands[o];
             kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0)
           walked.made.push_back(bytes(use.tensor) *
-                                resharder.share(gradientHave(number, static_cast<int>(o), layout[i])));
+                                share(use.tensor, gradientHave(number, static_cast<int>(o), layout[i])));
       for (std::size_t o = 2; o < op.operands.size(); ++o)
         walked.sumsRows |= kind.tensors[op.operands[o].tensor].kind == Tensor::Parameter &&
                            !hasLastDimension(op, op.operands[o]);

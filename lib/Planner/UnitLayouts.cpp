@@ -11,6 +11,8 @@ namespace colossal::planner {
 namespace {
 /// An uneven split may compute at most this share of padding.
 constexpr double kPadding = 0.34;
+/// Of a unit's parameters: smaller ones lie as is fastest, whatever a search pays for memory.
+constexpr double kSmallPart = 0.01;
 } // namespace
 
 KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
@@ -54,9 +56,18 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
   }
   for (std::size_t t = 0; t < count; ++t)
     hasSharedCopy[t] = kind.tensors[t].kind == Tensor::Activation && consumers[t].size() > 1;
+  products.resize(count);
+  for (std::size_t t = 0; t < count; ++t) {
+    for (std::size_t c = 0; c < consumers[t].size() && kind.tensors[t].kind == Tensor::Activation; ++c)
+      if (kind.operations[consumers[t][c].op].kind == Operation::Contraction)
+        products[t].push_back(static_cast<int>(c));
+    if (products[t].size() < 2 || products[t].size() == consumers[t].size())
+      products[t].clear();
+  }
   for (const auto *boundary : {&kind.inputs, &kind.outputs})
     for (int tensor : *boundary)
       hasSharedCopy[tensor] = isBoundary[tensor] = true;
+  parameters = kind.parameters();
   findTrained();
 }
 
@@ -274,6 +285,22 @@ double UnitLayouts::local(int op, int factor, const Choice &choice) const {
   return f.perSequence ? size * query.microbatch : size;
 }
 
+double UnitLayouts::share(int tensor, const Placement &placement) const {
+  double part = 1;
+  for (std::size_t a = 0; a < query.axes.size(); ++a) {
+    const Code code = placement[a];
+    double split = 1;
+    for (std::size_t b = 0; b < query.axes.size() && code > 0; ++b)
+      if (placement[b] == code)
+        split *= b < a ? 0 : query.axes[b].size; // once, at the first of its axes
+    if (split > 1) {
+      const double size = info.places[tensor][code - 1].size;
+      part *= std::ceil(size / split) / size;
+    }
+  }
+  return part;
+}
+
 double UnitLayouts::bytes(int tensor) const {
   const Tensor &t = kind.tensors[tensor];
   double element = t.isFloat ? types.activation : t.bytes; // products read narrow copies of parameters
@@ -436,7 +463,7 @@ double UnitLayouts::opSeconds(int op, const Choice &choice, const OpTime &time) 
   if (query.parameterPrice > 0)
     for (std::size_t o = 0; o < operation.operands.size(); ++o) {
       const Tensor &tensor = kind.tensors[operation.operands[o].tensor];
-      if (tensor.kind == Tensor::Parameter)
+      if (tensor.kind == Tensor::Parameter && tensor.stored >= kSmallPart * info.parameters)
         seconds += query.parameterPrice * tensor.stored *
                    (types.parameter + types.narrow + types.gradient + types.optimizer) *
                    resharder.share(want(op, static_cast<int>(o), choice));
@@ -460,20 +487,28 @@ int UnitLayouts::timesMoved(const Placement &from, const Placement &to, bool reg
   if (query.recompute == Recompute::Full)
     return 2;
   bool wasPartial = std::find(from.begin(), from.end(), kPartial) != from.end();
-  return regather && from != to && !wasPartial ? 2 : 1; // of a partial value the sum is kept, not its parts
+  // Of a partial value the sum is kept, not its parts; and a compiled step keeps what ranks have exchanged.
+  return regather && !query.scoresInMemory && from != to && !wasPartial ? 2 : 1;
+}
+
+/// What brings a value from one placement to the other, with the padding of that which has more of it.
+const Move *UnitLayouts::findMove(int tensor, const Placement &from, const Placement &to) const {
+  auto padding = [&](const Placement &placement) {
+    return share(tensor, placement) / resharder.share(placement);
+  };
+  return resharder.find(bytes(tensor) * std::max(padding(from), padding(to)), from, to);
 }
 
 /// What brings a gradient back; null where nothing does.
 const Move *UnitLayouts::moveBack(int tensor, const Placement &from, const Placement &to) const {
   static const Move nothing;
   const Tensor &t = kind.tensors[tensor];
-  return t.kind == Tensor::Activation && t.isFloat && !t.isConstant ? resharder.find(bytes(tensor), from, to)
-                                                                    : &nothing;
+  return t.kind == Tensor::Activation && t.isFloat && !t.isConstant ? findMove(tensor, from, to) : &nothing;
 }
 
 double UnitLayouts::moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
                           Ledger *ledger) const {
-  const Move *forward = resharder.find(bytes(tensor), from.value, to.value);
+  const Move *forward = findMove(tensor, from.value, to.value);
   const Move *backward = forward ? moveBack(tensor, to.gradient, from.gradient) : nullptr;
   if (!backward)
     return -1;
@@ -509,7 +544,7 @@ std::vector<double> UnitLayouts::movedPairs(int tensor, const std::vector<ValueL
   std::vector<double> forward, backward, pairs;
   for (const Placement &a : starts.values)
     for (const Placement &b : ends.values) {
-      const Move *move = resharder.find(bytes(tensor), a, b);
+      const Move *move = findMove(tensor, a, b);
       forward.push_back(move ? move->seconds * timesMoved(a, b, regather) : -1);
     }
   for (const Placement &a : starts.gradients)
@@ -561,11 +596,11 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
       int tensor = kind.operations[i].operands[o].tensor;
       const Tensor &t = kind.tensors[tensor];
       if (t.kind == Tensor::Parameter && t.stored + t.frozen > 0) {
-        const double share = resharder.share(want(op, static_cast<int>(o), layout[i]));
+        const double part = share(tensor, want(op, static_cast<int>(o), layout[i]));
         if (t.stored > 0)
-          parameters[tensor] = std::max(parameters[tensor], t.stored * share);
+          parameters[tensor] = std::max(parameters[tensor], t.stored * part);
         if (t.frozen > 0)
-          frozen[tensor] = std::max(frozen[tensor], t.frozen * share);
+          frozen[tensor] = std::max(frozen[tensor], t.frozen * part);
         if (kind.operations[i].operands[o].saved || query.recompute == Recompute::Full)
           readAgain.insert(tensor);
         const bool isTable = o == 0 && isLookup(kind, kind.operations[i]);
@@ -606,18 +641,22 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
 
 /// The copy of a value that serves all its consumers for the least; none where the ends cannot meet.
 std::optional<ValueLayout> UnitLayouts::meet(int tensor, const std::optional<ValueLayout> &from,
-                                             const std::vector<ValueLayout> &ends) const {
+                                             const std::vector<End> &ends) const {
   std::optional<ValueLayout> best;
   double least = std::numeric_limits<double>::infinity();
+  bool isEnd = false; // of two that take as long, the one that somebody takes as it is
   for (const ValueLayout &meeting : valueLayouts(tensor)) {
     double seconds = from ? moved(tensor, *from, meeting, false) : 0;
-    for (std::size_t c = 0; c < ends.size() && seconds >= 0 && seconds < least; ++c) {
-      double one = moved(tensor, meeting, ends[c], isSaved(info.consumers[tensor][c]));
+    for (std::size_t e = 0; e < ends.size() && seconds >= 0 && seconds <= least; ++e) {
+      double one = moved(tensor, meeting, ends[e].layout, ends[e].isSaved);
       seconds = one < 0 ? -1 : seconds + one;
     }
-    if (seconds >= 0 && seconds < least) {
+    const bool isTaken =
+        std::any_of(ends.begin(), ends.end(), [&](const End &end) { return end.layout == meeting; });
+    if (seconds >= 0 && (seconds < least || (seconds == least && isTaken && !isEnd))) {
       best = meeting;
       least = seconds;
+      isEnd = isTaken;
     }
   }
   return best;
@@ -631,9 +670,17 @@ std::string UnitLayouts::addValue(int tensor, const UnitLayout &layout, Ledger &
   std::optional<ValueLayout> from;
   if (producer >= 0)
     from = made(tensor, layout[producer]);
-  std::vector<ValueLayout> ends;
-  for (const auto &consumer : consumers)
-    ends.push_back(taken(consumer, layout[consumer.op]));
+  // It is brought once to where several take it, and gradients are added there before they are brought back.
+  std::vector<End> ends;
+  for (const auto &consumer : consumers) {
+    const ValueLayout end = taken(consumer, layout[consumer.op]);
+    const auto known =
+        std::find_if(ends.begin(), ends.end(), [&](const End &each) { return each.layout == end; });
+    if (known == ends.end())
+      ends.push_back({end, isSaved(consumer)});
+    else
+      known->isSaved |= isSaved(consumer);
+  }
   if (info.hasSharedCopy[tensor]) {
     std::optional<ValueLayout> shared = meet(tensor, from, ends);
     if (!shared)
@@ -642,13 +689,13 @@ std::string UnitLayouts::addValue(int tensor, const UnitLayout &layout, Ledger &
     lies = shared->value;
     if (from)
       moved(tensor, *from, *shared, false, &ledger);
-    for (std::size_t c = 0; c < consumers.size(); ++c)
-      moved(tensor, *shared, ends[c], isSaved(consumers[c]), &ledger);
+    for (const End &end : ends)
+      moved(tensor, *shared, end.layout, end.isSaved, &ledger);
     return "";
   }
   if (!from || consumers.empty())
     return "";
-  const ValueLayout &to = ends.front();
+  const ValueLayout &to = ends.front().layout;
   lies = from->value;
   for (std::size_t a = 0; a < query.axes.size(); ++a)
     if (from->value[a] == kPartial)
@@ -693,8 +740,9 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       const Tensor &tensor = kind.tensors[op.operands[o].tensor];
       if (tensor.kind == Tensor::Parameter && isRead.insert(op.operands[o].tensor).second)
-        cost.readAgain += (tensor.stored + tensor.frozen) *
-                          resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+        cost.readAgain +=
+            (tensor.stored + tensor.frozen) *
+            share(op.operands[o].tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
     }
   }
   append(again, ledger.once);
@@ -710,8 +758,14 @@ void UnitLayouts::sum(const Ledger &ledger, Base &base) const {
   cost.collective = base.forward.collective + base.inputs.collective;
   cost.forwardCollective = base.forward.collective;
   cost.stepReduction = pricing.seconds(ledger.step).collective;
-  for (const cost::CollectiveWork &work : ledger.step.collectives)
+  for (const cost::CollectiveWork &work : ledger.step.collectives) {
     cost.stepReductionBytes += bytesMoved(work);
+    if (std::any_of(query.axes.begin(), query.axes.end(), [&](const TensorAxis &axis) {
+          return axis.isContext && axis.group.size == work.group.size &&
+                 axis.group.stride == work.group.stride;
+        }))
+      cost.contextReductionBytes += bytesMoved(work);
+  }
   for (const auto *list : {&ledger.forward, &ledger.backward})
     addCollectives(*list, cost);
 }

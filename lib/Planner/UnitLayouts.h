@@ -38,10 +38,14 @@ struct KindInfo {
   std::vector<int> root;           ///< per tensor: whose memory it lies in
   std::vector<bool> isBoundary;    ///< per tensor: an input or output of the unit
   std::vector<bool> hasSharedCopy; ///< per tensor: used more than once, or on the boundary
+  /// Per tensor: of its consumers, several contractions beside others (the projections of what is added to
+  /// their result), which mostly take it alike.
+  std::vector<std::vector<int>> products;
   /// Per operation: the factors of a loss's classes, over which it sums; none where it is no loss.
   std::vector<std::vector<int>> classFactors;
   /// Per operation: whether a gradient comes to it. The loss is of the first thing that a model gives back.
   std::vector<bool> isTrained;
+  double parameters = 0; ///< trained elements
   /// Code of a factor in an operand, or in a result; 0 if it lacks the factor.
   Code operandCode(int op, int operand, int factor) const { return codes[firstUse[op] + operand][factor]; }
   Code resultCode(int op, int result, int factor) const {
@@ -82,6 +86,8 @@ public:
   Placement gradientWant(int op, int result, const Choice &choice) const;
 
   double bytes(int tensor) const; ///< of the whole tensor, of a microbatch
+  /// Part of it that a rank holds, with padding where what is split does not divide.
+  double share(int tensor, const Placement &placement) const;
 
   /// What an operation takes under a choice, whatever is made again, and whatever the boundary and the price
   /// of a parameter: its forward pass, all of its passes, and what reduces its parameters' gradients once a
@@ -131,18 +137,23 @@ private:
   Passes contract(int op, const Choice &choice) const;
   Passes attend(int op, const Choice &choice) const;
   Passes stream(int op, const Choice &choice) const;
-  double share(const std::vector<Factor> &factors, const Choice &choice) const;
   double ranksOf(int factor, const Choice &choice) const;
   double local(int op, int factor, const Choice &choice) const;
   double gradientReduction(int op, const Choice &choice, cost::OpList *list) const;
   struct Ledger;
   int timesMoved(const Placement &from, const Placement &to, bool regather) const;
+  const Move *findMove(int tensor, const Placement &from, const Placement &to) const;
   const Move *moveBack(int tensor, const Placement &from, const Placement &to) const;
   double moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
                Ledger *ledger) const;
   std::string addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const;
+  /// How consumers take a value, and whether a gradient of theirs reads it.
+  struct End {
+    ValueLayout layout;
+    bool isSaved = false;
+  };
   std::optional<ValueLayout> meet(int tensor, const std::optional<ValueLayout> &from,
-                                  const std::vector<ValueLayout> &ends) const;
+                                  const std::vector<End> &ends) const;
   std::string addValue(int tensor, const UnitLayout &layout, Ledger &ledger, Placement &lies) const;
   void addCollectives(const cost::OpList &list, UnitCost &cost) const;
   void doAgain(const UnitLayout &layout, cost::OpList &again, UnitCost &cost) const;

@@ -29,9 +29,9 @@ double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placem
       if (query.scoresInMemory && use.saved && !query.remade) // a compiled step has kept it
         continue;
       const Placement taken = want(static_cast<int>(i), static_cast<int>(o), layout[i]);
-      const double part = resharder.share(taken);
+      const double part = share(use.tensor, taken);
       // What is cut out of what lies there is read where it lies.
-      if (taken != lies[use.tensor] && part >= resharder.share(lies[use.tensor]) &&
+      if (taken != lies[use.tensor] && part >= share(use.tensor, lies[use.tensor]) &&
           copies.insert({use.tensor, taken}).second)
         held += bytes(use.tensor) * part;
     }
@@ -54,7 +54,7 @@ double UnitLayouts::maskBytes(const UnitLayout &layout) const {
       if (kind.tensors[tensor].kind != Tensor::Activation && kind.tensors[tensor].perSequence &&
           !kind.tensors[tensor].isFixed)
         masks[tensor] = bytes(tensor) * element(tensor) *
-                        resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+                        share(tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
     }
   double sum = 0;
   for (auto [tensor, held] : masks)
@@ -79,7 +79,7 @@ void UnitLayouts::keepComputed(const UnitLayout &layout, UnitCost &cost) const {
     for (std::size_t o = 0; info.isTrained[i] && o < op.operands.size(); ++o) {
       const Use &use = op.operands[o];
       const Tensor &tensor = kind.tensors[use.tensor];
-      const double part = resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+      const double part = share(use.tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
       if (use.saved && tensor.computed > 0)
         parts[use.tensor] = std::max(parts[use.tensor], part);
       else if (o == 1 && tensor.stored > 0 && takesWeightsApart(op))
@@ -115,7 +115,7 @@ double UnitLayouts::forwardBytes(const std::vector<Placement> &lies) const {
       const Tensor &tensor = kind.tensors[t];
       if (isInMemory[t] && info.root[t] == static_cast<int>(t) && tensor.kind == Tensor::Activation &&
           tensor.begin <= static_cast<int>(i) && static_cast<int>(i) < tensor.end)
-        alive += bytes(static_cast<int>(t)) * resharder.share(lies[t]);
+        alive += bytes(static_cast<int>(t)) * share(static_cast<int>(t), lies[t]);
     }
     most = std::max(most, alive);
   }
@@ -167,7 +167,7 @@ void UnitLayouts::keepSegments(const std::vector<Placement> &lies, std::map<int,
   for (std::size_t t = 0; t < kind.tensors.size(); ++t)
     if (kind.tensors[t].kind == Tensor::Activation && remade.fates[t] == RemadeUnit::Kept) {
       double &part = kept[info.root[t]];
-      part = std::max(part, resharder.share(lies[t]));
+      part = std::max(part, share(static_cast<int>(t), lies[t]));
     }
   for (auto [tensor, part] : needed) // some as ranks have exchanged it
     if (const auto known = kept.find(tensor); known != kept.end())
@@ -196,10 +196,10 @@ double UnitLayouts::exchangedBytes(std::size_t i, std::size_t o, const UnitLayou
   if (kind.tensors[read].kind != Tensor::Activation)
     return 0;
   Placement taken = want(static_cast<int>(i), static_cast<int>(o), layout[i]);
-  const double held = bytes(read) * resharder.share(taken);
+  const double held = bytes(read) * share(read, taken);
   for (int tensor = read;;) {
     if (taken != lies[tensor])
-      return query.scoresInMemory || resharder.share(taken) <= resharder.share(lies[tensor]) ? held : 0;
+      return query.scoresInMemory || share(tensor, taken) <= share(tensor, lies[tensor]) ? held : 0;
     const int maker = info.producer[tensor];
     if (maker < 0 || kind.operations[maker].kind != Operation::View)
       return 0;
@@ -220,7 +220,7 @@ double UnitLayouts::narrowedBytes(std::size_t i, std::size_t o, const UnitLayout
   if (kind.tensors[other.tensor].kind != Tensor::Parameter || other.gradientFlops <= 0)
     return 0;
   return bytes(op.operands[o].tensor) *
-         resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+         share(op.operands[o].tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
 }
 
 /// What the backward pass reads of the forward pass, and what is made again for it.
@@ -239,6 +239,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   std::map<int, std::size_t> first; // that needs it
   // What ranks have exchanged for an operation.
   std::vector<Exchanged> exchanged;
+  std::set<std::pair<int, Placement>> copied;
   double scores = 0, copies = 0;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
@@ -254,27 +255,31 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
         continue;
       if (const double held = exchangedBytes(i, o, layout, lies);
           held > 0 && againIn(info.root[use.tensor]) < 0) {
-        exchanged.push_back({use.tensor, i, held});
+        // One copy for all that take it alike, which the backward pass comes to last at the first of them.
+        const Placement taken = want(static_cast<int>(i), static_cast<int>(o), layout[i]);
+        if (copied.insert({use.tensor, taken}).second)
+          exchanged.push_back({use.tensor, i, held});
       } else {
-        need(needed, use.tensor, resharder.share(lies[use.tensor]));
+        need(needed, use.tensor, share(use.tensor, lies[use.tensor]));
         first.try_emplace(info.root[use.tensor], i);
       }
       // The products that the parameters' gradients are sums of take its place, and are f32.
       if (scales(op) && kind.tensors[use.tensor].kind == Tensor::Activation)
         need(forWeights, use.tensor,
-             resharder.share(lies[use.tensor]) * std::max(1.0, kWide / types.activation));
+             share(use.tensor, lies[use.tensor]) * std::max(1.0, kWide / types.activation));
       if (op.kind == Operation::Contraction && isTrained(op.operands[1 - std::min<std::size_t>(o, 1)]))
-        need(forWeights, use.tensor, resharder.share(lies[use.tensor]));
+        need(forWeights, use.tensor, share(use.tensor, lies[use.tensor]));
     }
     // Of a contraction with a parameter, which is one operand, the other is what the parameter's gradient is
     // made of, and so is the result's gradient.
     const bool hasWeights = std::any_of(op.operands.begin(), op.operands.end(), isTrained);
     if ((op.kind == Operation::Contraction && hasWeights) || scales(op))
-      need(gradients, op.results[0].tensor, resharder.share(have(static_cast<int>(i), 0, layout[i])));
+      need(gradients, op.results[0].tensor,
+           share(op.results[0].tensor, have(static_cast<int>(i), 0, layout[i])));
     for (std::size_t r = 0; r < op.results.size(); ++r)
       if (op.results[r].saved) {
         need(needed, op.results[r].tensor,
-             resharder.share(have(static_cast<int>(i), static_cast<int>(r), layout[i])));
+             share(op.results[r].tensor, have(static_cast<int>(i), static_cast<int>(r), layout[i])));
         first.try_emplace(info.root[op.results[r].tensor], i);
       }
     if (op.kind == Operation::Attention && !query.fusedAttention)
@@ -299,7 +304,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       continue;
     const int logits = info.root[op.operands[0].tensor];
     if (gradients.erase(logits) > 0)
-      need(forWeights, logits, resharder.share(lies[logits]));
+      need(forWeights, logits, share(logits, lies[logits]));
     if (auto held = needed.find(logits); held != needed.end())
       cost.partedBytes += bytes(logits) * held->second * (1 - 1 / lossParts(i, layout));
   }
@@ -338,7 +343,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       isAgain[op] = true;
       for (const Use &use : kind.operations[op].operands)
         if (kind.tensors[use.tensor].kind == Tensor::Activation)
-          replace(use.tensor, resharder.share(lies[use.tensor]));
+          replace(use.tensor, share(use.tensor, lies[use.tensor]));
     };
     double before = sum(needed);
     for (auto [tensor, part] : needed)
@@ -368,7 +373,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   if (query.recompute == Recompute::Full && !query.remade && !kind.inputs.empty()) {
     double input = 0;
     for (int tensor : kind.inputs)
-      input += bytes(tensor) * resharder.share(lies[tensor]);
+      input += bytes(tensor) * share(tensor, lies[tensor]);
     cost.transientBytes = std::max(0.0, cost.savedBytes - cost.partedBytes - input);
     cost.savedBytes = input;
     cost.partedBytes = 0;
@@ -385,10 +390,10 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   cost.weightTransientBytes = made + besideWeights;
   cost.fixedTransientBytes = made + fixedPeak;
   if (!kind.results.empty())
-    cost.resultShare = resharder.share(lies[kind.results.front()]);
+    cost.resultShare = share(kind.results.front(), lies[kind.results.front()]);
   for (int tensor : kind.results)
     cost.resultBytes +=
-        bytes(tensor) / types.activation * kind.tensors[tensor].bytes * resharder.share(lies[tensor]);
+        bytes(tensor) / types.activation * kind.tensors[tensor].bytes * share(tensor, lies[tensor]);
 }
 
 } // namespace colossal::planner

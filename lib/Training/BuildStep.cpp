@@ -162,6 +162,7 @@ private:
   SmallVector<StringRef> stepValues;
   SmallVector<int64_t> dataAxes; ///< of the mesh, that ZeRO goes over
   bool hasStages = false;
+  bool hasTensorAxes = false; ///< the mesh has axes for something else than samples, tokens and stages
   /// Ops say which pass they belong to: who cuts the step in stages, or lays it out by a recipe, reads that.
   bool isNumbered() const { return hasStages || options.hasRecipe; }
 
@@ -211,6 +212,9 @@ LogicalResult StepBuilder::findAxes() {
   for (StringRef name : {"data", "context"})
     if (int64_t axis = mesh.findAxis(name); axis >= 0)
       dataAxes.push_back(hasStages && stages < axis ? axis - 1 : axis); // of a stage's own mesh
+  for (int64_t axis = 0; axis < mesh.getNumAxes(); ++axis)
+    hasTensorAxes |= axis != stages && axis != mesh.getLoopAxis() && mesh.getAxisSize(axis) > 1 &&
+                     axis != mesh.findAxis("data") && axis != mesh.findAxis("context");
   if (options.zero > 0 && dataAxes.empty() && mesh.getNumRanks() > 1)
     return emitError(module.getLoc())
            << "--zero " << options.zero
@@ -625,7 +629,7 @@ LogicalResult StepBuilder::buildUpdates() {
     root = ops.mul(root, ops.cast(getLossFactor(ops), elementTypeOf(root)));
     lastForward = root.getDefiningOp();
   }
-  if (failed(differentiate(stepFunction, root, parameters, gradients)))
+  if (failed(differentiate(stepFunction, root, parameters, gradients, hasTensorAxes)))
     return failure();
   b.setInsertionPoint(terminator);
   for (auto [each, gradient] : llvm::zip_equal(trained, gradients)) {

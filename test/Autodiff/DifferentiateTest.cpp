@@ -88,6 +88,37 @@ func.func @main(%a: tensor<2xf32>) -> tensor<f32> {
   EXPECT_EQ(find<ElementwiseOp>(*module).size(), 1u);
 }
 
+// What ranks add up once: the gradients that products give, before that of what is added to them.
+TEST_F(Differentiate, AddsProductsFirst) {
+  constexpr const char *kText = R"mlir(
+func.func @main(%a: tensor<2x2xf32>, %v: tensor<2x2xf32>, %w: tensor<2x2xf32>) -> tensor<f32> {
+  %x = colossal.elementwise exp(%a) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %p = colossal.contract %x [0, 1], %v [1, 2] -> [0, 2] : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %q = colossal.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %s = colossal.elementwise mul(%p, %q) : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %t = colossal.elementwise add(%s, %x) : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %y = colossal.reduce sum %t over [0, 1] : tensor<2x2xf32> -> tensor<f32>
+  return %y : tensor<f32>
+})mlir";
+  for (bool isFirst : {false, true}) {
+    OwningOpRef<ModuleOp> module = parse(kText);
+    func::FuncOp function = getFunction(*module);
+    SmallVector<Value> gradients;
+    ASSERT_TRUE(succeeded(differentiate(function, function.front().getTerminator()->getOperand(0),
+                                        {function.getArgument(0)}, gradients, isFirst)));
+    int ofProducts = 0, all = 0;
+    for (ElementwiseOp op : find<ElementwiseOp>(*module)) {
+      const bool isSum = op.getKind() == ElementwiseKind::Add && op != find<ElementwiseOp>(*module)[2];
+      all += isSum;
+      ofProducts += isSum && llvm::all_of(op->getOperands(), [](Value operand) {
+                      return operand.getDefiningOp<ContractOp>() != nullptr;
+                    });
+    }
+    EXPECT_EQ(all, 2);
+    EXPECT_EQ(ofProducts, isFirst ? 1 : 0);
+  }
+}
+
 TEST_F(Differentiate, LeavesTheFunctionAsItIs) {
   // Two equal ops, and one that nobody needs: callers may hold their values.
   OwningOpRef<ModuleOp> module = parse(R"mlir(

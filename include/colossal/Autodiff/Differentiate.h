@@ -20,9 +20,14 @@ namespace colossal {
 /// are not looked at. An op's gradient is called as the op is, with ".gradient" behind. What gradients and
 /// the function compute alike is computed once afterwards, and what nobody needs is gone. Where ops have
 /// numbers (dist.unit), the ops of their gradients name these (dist.gradient_of). O(ops).
+///
+/// With `addsProductsFirst`, those summands of a gradient that products give are added before the others:
+/// where ranks share the products, all of these are sums that are outstanding, and ranks add theirs up once.
+/// Else summands are added as they come, over which they can be written.
 mlir::LogicalResult differentiate(mlir::func::FuncOp function, mlir::Value loss,
                                   llvm::ArrayRef<mlir::Value> variables,
-                                  llvm::SmallVectorImpl<mlir::Value> &gradients);
+                                  llvm::SmallVectorImpl<mlir::Value> &gradients,
+                                  bool addsProductsFirst = false);
 
 } // namespace colossal
 

@@ -26,6 +26,8 @@ struct UnitCost {
   double collective = 0;                                ///< of them, communication that nothing hides
   double forwardCollective = 0;                         ///< of that, in the forward pass
   double stepReductionBytes = 0;                        ///< that a rank sends for the next
+  /// Of them, over context axes alone: with ZeRO a program moves these with what the data ranks share.
+  double contextReductionBytes = 0;
   double stepReduction = 0; ///< s a step: gradients of parameters that the tensor axes do not split
   double savedBytes = 0;    ///< from the forward to the backward pass
   /// Of them, what is never there where weights' gradients are made with the others: logits, but for some

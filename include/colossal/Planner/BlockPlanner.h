@@ -107,6 +107,9 @@ struct UnitQuery {
   double microbatches = 1;
   /// Seconds that a byte of parameter state costs: above 0 for layouts that keep less.
   double parameterPrice = 0;
+  /// Where parameters that other units have, too, lie there, by shared number: operations here take them so,
+  /// if they can, as there is one copy.
+  std::map<int, Boundary> shared;
   /// Of a compiled step, for its price alone: where it is null, a unit is one segment.
   const RemadeUnit *remade = nullptr;
   /// TrainingTask::copiedBytes, the same in all queries of a planner; null: there are no copies.
@@ -129,6 +132,8 @@ public:
   /// The layout of least forward, recompute and backward seconds for the query; none if the boundary cannot
   /// be met. Found layouts are kept.
   std::optional<UnitLayout> solve(const UnitQuery &query);
+  /// Where the shared parameters of contractions lie in a layout, as UnitQuery::shared.
+  std::map<int, Boundary> findShared(const UnitQuery &query, const UnitLayout &layout) const;
   /// Prices a layout. `error` names what is wrong with it: a factor that may not be split, a boundary that is
   /// not met.
   UnitCost price(const UnitQuery &query, const UnitLayout &layout, std::string &error) const;

@@ -106,6 +106,26 @@ def of_a_transformer():
         assert set(sent) == set(planned) and all(abs(sent[kind] - planned[kind]) <= MOST_SCALARS for kind in sent), (sent, planned)
 
 
+def of_tensor_axes():
+    """What layers exchange, and a tied table, which lies the same way for the lookup and for the head. An all-reduce may be a reduce-scatter and an
+    all-gather, as of small gradients that ranks update in parts."""
+    for model in ("gpt", "llama"):
+        for mesh, devices, turns in (("model=2", 2, 1), ("model=2", 2, 4), ("data=2,model=2", 4, 4)):
+            got = output("colossal-compile", folder / f"{model}.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
+                         "--global-batch", 16, "--dim", "seq=64", "--devices", devices, "--mesh", mesh, "--microbatches", turns, "--zero", 0, "--recompute", "none",
+                         "--json", "-q", "-o", folder / "step.cplan")
+            sent = sums([row for row in got["programs"][0]["traffic"] if row["axes"] == "model"], "bytes")
+            sent.pop("statistics", 0)
+            planned = {name.removesuffix(" (tensor)").replace("-", "_"): size for name, size in got["training_plan"]["collective_bytes"].items() if "tensor" in name}
+            for kinds in (sent, planned):
+                both = kinds.pop("all_reduce", 0)
+                for half in ("reduce_scatter", "all_gather"):
+                    kinds[half] = kinds.get(half, 0) + both / 2
+            print(f"{model}, {mesh} in {turns} microbatches: planned {planned}, the program's {sent}")
+            for kind in {*sent, *planned}:
+                assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (model, mesh, kind)
+
+
 def of_stages():
     """A chunk sends on and back to its neighbours. Of a table that another stage updates, a stage scatters the gradient and sends the parts."""
     gpt2 = ["colossal-compile", models / "gpt2/model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
@@ -138,5 +158,6 @@ def as_run():
 by_hand()
 as_planned()
 of_a_transformer()
+of_tensor_axes()
 of_stages()
 as_run()
