@@ -149,10 +149,12 @@ int UnitLayouts::againIn(int root) const {
   return segment;
 }
 
-/// Whether something that is made again reads the memory of a tensor as it lies.
+/// Whether something that is made again reads the memory of a tensor as it lies, and not only shows it.
 bool UnitLayouts::isReadAgain(int root, const UnitLayout &layout, const std::vector<Placement> &lies) const {
   for (std::size_t i = 0; query.remade && i < kind.operations.size(); ++i)
-    for (std::size_t o = 0; query.remade->isAgain[i] && o < kind.operations[i].operands.size(); ++o)
+    for (std::size_t o = 0; query.remade->isAgain[i] && kind.operations[i].kind != Operation::View &&
+                            o < kind.operations[i].operands.size();
+         ++o)
       if (info.root[kind.operations[i].operands[o].tensor] == root && exchangedBytes(i, o, layout, lies) <= 0)
         return true;
   return false;
