@@ -10,11 +10,10 @@
 // are normalized by the running statistics, which the step changes.
 //
 //===----------------------------------------------------------------------===//
-#include "BatchNormalization.h"
-#include "Contents.h"
 #include "LossOps.h"
 #include "Optimizers.h"
 #include "Parameters.h"
+#include "Statistics.h"
 #include "StoredParameters.h"
 #include "UpdateFormulas.h"
 
@@ -29,7 +28,6 @@
 #include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -82,23 +80,6 @@ struct Result {
   DictionaryAttr attributes;
 };
 
-/// A running mean or variance.
-struct Running {
-  /// Where a batch normalization takes it.
-  struct Use {
-    BatchNormalizeOp inEvaluation, inStep;
-    bool isVariance = false;
-    OpOperand &operand(BatchNormalizeOp op) const {
-      return isVariance ? op.getVarianceMutable() : op.getMeanMutable();
-    }
-  };
-  std::string name;
-  ParameterOp op; ///< of the evaluation
-  SmallVector<Use, 1> uses;
-  BlockArgument before; ///< of the step
-  Value after;
-};
-
 class StepBuilder {
 public:
   StepBuilder(ModuleOp module, const TrainingOptions &options)
@@ -108,12 +89,10 @@ public:
 private:
   LogicalResult checkBatch();
   LogicalResult findAxes();
-  void buildEvaluation();
-  void findStatistics();
   LogicalResult checkStatistics();
+  BatchParts getBatchParts() const;
+  void buildEvaluation();
   void addStates();
-  LogicalResult normalizeParameters();
-  LogicalResult normalizeBatches();
   void drawRandomNumbers();
   Value getLossFactor(OpComposer &ops);
   LogicalResult buildUpdates();
@@ -354,42 +333,6 @@ void StepBuilder::addStates() {
   settleStates(evaluate);
 }
 
-/// Finds what batch normalizations run. One tensor of the file that several of them take is a statistic for
-/// each where all its elements are equal, as fresh ones are that an exporter has merged; else all change it.
-void StepBuilder::findStatistics() {
-  ContentsReader reader(options.modelPath);
-  llvm::MapVector<StringRef, SmallVector<Running::Use>> uses;
-  llvm::StringMap<ParameterOp> ops;
-  for (auto op : evaluate.getOps<BatchNormalizeOp>())
-    for (bool isVariance : {false, true})
-      if (auto parameter = (isVariance ? op.getVariance() : op.getMean()).getDefiningOp<ParameterOp>()) {
-        uses[parameter.getName()].push_back({op, {}, isVariance});
-        ops.try_emplace(parameter.getName(), parameter);
-      }
-  llvm::StringSet<> taken;
-  for (const Classified &each : trained)
-    taken.insert(each.info.name);
-  auto add = [&](StringRef name, ArrayRef<Running::Use> group) {
-    std::vector<std::string> nodes = outline::getNames(group.front().inEvaluation->getLoc());
-    const std::string node = nodes.empty() ? "batch_normalize" : nodes.front();
-    std::string own = name.str();
-    for (const char *suffix : {"", group.front().isVariance ? ".variance" : ".mean"}) {
-      if (taken.insert(own).second)
-        break;
-      own = name.str() + "@" + node + suffix;
-    }
-    statistics.push_back({own, ops[name], {group.begin(), group.end()}, {}, {}});
-  };
-  for (auto &[name, group] : uses) {
-    std::optional<Contents> contents = group.size() > 1 ? reader.read(ops[name]) : std::nullopt;
-    if (contents && contents->isUniform())
-      for (const Running::Use &use : group)
-        add(name, use);
-    else
-      add(name, group);
-  }
-}
-
 LogicalResult StepBuilder::checkStatistics() {
   const bool isTaken = !evaluate.getOps<BatchNormalizeOp>().empty();
   if (!isTaken && (options.batchNorm.value_or(false) || options.syncBatchNorm))
@@ -410,69 +353,14 @@ LogicalResult StepBuilder::checkStatistics() {
   return success();
 }
 
-/// Makes other ops of the batch normalizations whose input no sample goes into, as weights that are
-/// standardized: they are no batch, of which ranks or microbatches have parts, in an evaluation they are as
-/// in a step, and nothing runs.
-LogicalResult StepBuilder::normalizeParameters() {
-  llvm::DenseSet<Value> ofSamples(evaluate.getArguments().begin(), evaluate.getArguments().end());
-  for (Operation &op : llvm::make_early_inc_range(evaluate.front())) {
-    auto normalize = dyn_cast<BatchNormalizeOp>(op);
-    auto isOfSamples = [&](Value value) { return ofSamples.contains(value); };
-    if (normalize ? isOfSamples(normalize.getInput()) : llvm::any_of(op.getOperands(), isOfSamples)) {
-      ofSamples.insert(op.result_begin(), op.result_end());
-    } else if (normalize) {
-      const ArrayRef<int64_t> shape = shapeOf(normalize.getInput());
-      if (shape[1] > 0 && cast<RankedTensorType>(normalize.getInput().getType()).getNumElements() == shape[1])
-        return op.emitOpError() << "takes the statistics of one element of each channel, and no sample goes "
-                                   "into it: it gives its bias alone, which PyTorch refuses, too";
-      FailureOr<BatchNormalized> made = buildByBatch(normalize, 1);
-      if (failed(made))
-        return failure();
-      op.replaceAllUsesWith(ValueRange{made->result, normalize.getMean(), normalize.getVariance()});
-      op.erase();
-    }
-  }
-  return success();
-}
-
-/// Makes other ops of the batch normalizations of both functions.
-LogicalResult StepBuilder::normalizeBatches() {
+BatchParts StepBuilder::getBatchParts() const {
   BatchParts parts;
   if (auto mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName)) {
     parts.turns = std::max<int64_t>(1, mesh.getNumTurns());
     if (int64_t axis = mesh.findAxis("data"); axis >= 0 && !options.syncBatchNorm)
       parts.ranks = mesh.getAxisSize(axis);
   }
-  for (auto op : llvm::make_early_inc_range(evaluate.getOps<BatchNormalizeOp>())) {
-    op->replaceAllUsesWith(ValueRange{buildByRunning(op), op.getMean(), op.getVariance()});
-    op.erase();
-  }
-  llvm::DenseMap<Operation *, BatchNormalized> made;
-  for (auto op : stepFunction.getOps<BatchNormalizeOp>()) {
-    FailureOr<BatchNormalized> one = buildByBatch(op, parts.count());
-    if (failed(one))
-      return failure();
-    made[op] = *one;
-  }
-  for (Running &each : statistics) {
-    SmallVector<StatisticUse> uses;
-    for (Running::Use &use : each.uses) {
-      const BatchNormalized &one = made[use.inStep];
-      // As PyTorch, cuDNN and TensorFlow do it: the running variance estimates that of all data.
-      const auto count = static_cast<double>(one.elements);
-      uses.push_back({use.isVariance ? one.variance : one.mean, use.inStep.getMomentum().convertToDouble(),
-                      use.isVariance ? count / (count - 1) : 1});
-      OpBuilder b(use.inStep);
-      OpComposer ops(b, nameLoc(each.name + "#update"));
-      each.after = updateStatistic(ops, each.before, uses, parts);
-      use.inStep->getResult(use.isVariance ? 2 : 1).replaceAllUsesWith(each.after);
-    }
-  }
-  for (auto op : llvm::make_early_inc_range(stepFunction.getOps<BatchNormalizeOp>())) {
-    op->replaceAllUsesWith(ValueRange{made[op].result, op.getMean(), op.getVariance()});
-    op.erase();
-  }
-  return success();
+  return parts;
 }
 
 /// Gives each random op of the step a stream: its own key, changed by the seed, and the step. In an
@@ -823,11 +711,12 @@ LogicalResult StepBuilder::run() {
   if (trained.empty())
     return emitError(module.getLoc()) << "the loss depends on no parameter that could be trained "
                                          "(--print-parameters says why not on which)";
-  if (failed(normalizeParameters()))
+  if (failed(normalizeParameters(evaluate)) || failed(checkStatistics()))
     return failure();
-  findStatistics();
-  if (failed(checkStatistics()))
-    return failure();
+  llvm::StringSet<> taken;
+  for (const Classified &each : trained)
+    taken.insert(each.info.name);
+  statistics = findStatistics(evaluate, taken, options.modelPath);
   evaluate.setName(kEvaluateName);
   IRMapping mapping;
   OpBuilder b(evaluate);
@@ -852,7 +741,7 @@ LogicalResult StepBuilder::run() {
   addStates();
   for (auto [copy, parameter] : llvm::zip_equal(copies, parameters))
     copy.replaceAllUsesWith(parameter);
-  if (failed(normalizeBatches()))
+  if (failed(normalizeBatches(evaluate, stepFunction, statistics, getBatchParts())))
     return failure();
   drawRandomNumbers();
   if (failed(buildUpdates()))
