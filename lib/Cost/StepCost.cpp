@@ -243,9 +243,7 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   StageMemory memory;
   memory.parameters =
       (stage.parameters * types.parameter + stage.narrowed * types.narrow) / (shape.zero >= 3 ? ranks : 1);
-  // What stays as it is, is narrowed when it is loaded.
-  memory.parameters +=
-      stage.frozen * (types.narrow > 0 ? types.narrow : types.parameter) / (shape.zero >= 3 ? ranks : 1);
+  memory.parameters += stage.frozen * types.frozen() / (shape.zero >= 3 ? ranks : 1);
   memory.gradients = stage.parameters * types.gradient / (shape.scattersGradients() ? ranks : 1);
   memory.optimizer =
       (shape.asCompiled ? stage.slots : stage.parameters) * types.optimizer / (shape.zero >= 1 ? ranks : 1);

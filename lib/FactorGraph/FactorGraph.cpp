@@ -14,6 +14,13 @@ double UnitKind::parameters() const {
   return sum;
 }
 
+double UnitKind::frozen() const {
+  double sum = 0;
+  for (const Tensor &tensor : tensors)
+    sum += tensor.frozen;
+  return sum;
+}
+
 double UnitKind::contractionFlops() const {
   double sum = 0;
   for (const Operation &op : operations)

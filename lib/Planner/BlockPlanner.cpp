@@ -96,8 +96,9 @@ struct BlockPlanner::Layouts {
     std::map<std::vector<double>, std::optional<UnitLayout>> known;
     std::map<int, Options> options; ///< by kind, without pins
     /// Without pins: null where all is free. Few queries differ in what the tables depend on (kind, tensor,
-    /// consumer, bytes, whether all is made again, and where it lies on the boundary, that one).
-    using TableKey = std::tuple<int, int, int, double, bool, std::vector<double>>;
+    /// consumer, bytes, whether all is made again, whether a compiled step keeps what is gathered, and where
+    /// it lies on the boundary, that one).
+    using TableKey = std::tuple<int, int, int, double, bool, bool, std::vector<double>>;
     std::map<TableKey, std::shared_ptr<const search::CostTable>> tables;
     /// Without pins, by kind, microbatch and whether attention is fused: by operation and choice.
     std::map<std::tuple<int, double, bool>, std::vector<std::vector<UnitLayouts::OpTime>>> times;
@@ -284,7 +285,7 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query, O
     if (pinned.empty()) {
       auto [entry, isNew] = known.tables.try_emplace(
           {query.kind, tensor, consumer, unit.bytes(tensor), query.recompute == Recompute::Full,
-           info.isBoundary[tensor] ? boundary : std::vector<double>()});
+           query.scoresInMemory, info.isBoundary[tensor] ? boundary : std::vector<double>()});
       if (isNew)
         entry->second = makeTable(from, to, tensor, regather);
       table = entry->second;

@@ -195,7 +195,8 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
       if (asked.recompute == Recompute::ByValue)
         asked.recompute = Recompute::None;
       double state = p->graph.kinds[k].parameters() *
-                     (p->types.parameter + p->types.narrow + p->types.gradient + p->types.optimizer);
+                         (p->types.parameter + p->types.narrow + p->types.gradient + p->types.optimizer) +
+                     p->graph.kinds[k].frozen() * p->types.frozen();
       if (plan.lean > 0 && state > 0)
         asked.parameterPrice =
             (plan.lean > 1 ? 100 : 1) * p->blocks.leastDeviceSeconds(query.kind) * asked.microbatch / state;

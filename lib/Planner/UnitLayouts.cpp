@@ -67,7 +67,7 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
   for (const auto *boundary : {&kind.inputs, &kind.outputs})
     for (int tensor : *boundary)
       hasSharedCopy[tensor] = isBoundary[tensor] = true;
-  parameters = kind.parameters();
+  parameters = kind.parameters() + kind.frozen();
   findTrained();
 }
 
@@ -463,9 +463,10 @@ double UnitLayouts::opSeconds(int op, const Choice &choice, const OpTime &time) 
   if (query.parameterPrice > 0)
     for (std::size_t o = 0; o < operation.operands.size(); ++o) {
       const Tensor &tensor = kind.tensors[operation.operands[o].tensor];
-      if (tensor.kind == Tensor::Parameter && tensor.stored >= kSmallPart * info.parameters)
-        seconds += query.parameterPrice * tensor.stored *
-                   (types.parameter + types.narrow + types.gradient + types.optimizer) *
+      if (tensor.kind == Tensor::Parameter && tensor.stored + tensor.frozen >= kSmallPart * info.parameters)
+        seconds += query.parameterPrice *
+                   (tensor.stored * (types.parameter + types.narrow + types.gradient + types.optimizer) +
+                    tensor.frozen * types.frozen()) *
                    resharder.share(want(op, static_cast<int>(o), choice));
     }
   return seconds;

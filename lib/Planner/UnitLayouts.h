@@ -45,7 +45,7 @@ struct KindInfo {
   std::vector<std::vector<int>> classFactors;
   /// Per operation: whether a gradient comes to it. The loss is of the first thing that a model gives back.
   std::vector<bool> isTrained;
-  double parameters = 0; ///< trained elements
+  double parameters = 0; ///< elements, trained or frozen
   /// Code of a factor in an operand, or in a result; 0 if it lacks the factor.
   Code operandCode(int op, int operand, int factor) const { return codes[firstUse[op] + operand][factor]; }
   Code resultCode(int op, int result, int factor) const {

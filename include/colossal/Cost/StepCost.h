@@ -79,6 +79,9 @@ struct StateTypes {
   double narrow = 0;   ///< of a copy that products read, beside the parameter
   double reduced = 2;  ///< of a gradient while it is reduced over ranks
   double gathered = 2; ///< of a parameter that ranks bring together
+
+  /// Of a parameter that stays as it is: it is narrowed when it is loaded.
+  double frozen() const { return narrow > 0 ? narrow : parameter; }
 };
 
 /// How ranks and a framework share a step. Ranks are numbered tensor first, then context, data, pipeline.

@@ -118,6 +118,7 @@ struct UnitKind {
 
   /// Trained elements; those with a `shared` number count here, too.
   double parameters() const;
+  double frozen() const; ///< elements of parameters that stay as they are, likewise
   /// Forward operations for one sequence, contractions and attention only.
   double contractionFlops() const;
 };
