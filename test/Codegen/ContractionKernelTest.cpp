@@ -287,6 +287,22 @@ TEST_P(RowsSideBySide, ForManyPanels) {
   EXPECT_TRUE(copies ? copied > 2 && copied < 15 : copied == 0) << copied;
 }
 
+// More k's than one block has, whatever the cache: each block of them is copied for a group of panels, the
+// last of which has fewer, and ends in the middle of a panel.
+TEST_P(RowsSideBySide, ForGroupsOfPanels) {
+  constexpr int64_t manyPanels = 17 * 48 + 5;
+  check<float>(turned(140, 200, 5200), false, 2e-5);
+  check<float>(turned(20, manyPanels, 5200), false, 2e-5);
+  ContractionSpec groups = turned(20, 200, 4);
+  groups.k = {{1301, 9 * 20, 200 * 4, 0}, {4, 2 * 20, 200, 0}};
+  check<float>(groups, false, 2e-5);
+  ContractionSpec batched = turned(20, 200, 5200);
+  batched.batch = {{2, 20 * 5200, 200 * 5200, 20 * 200}};
+  check<float>(batched, false, 2e-5);
+  check<Half, Half, float, Half>(turned(20, 200, 5200), false, 2e-3);
+  EXPECT_EQ(copied, 0); // not before
+}
+
 TEST_F(ContractionTest, TransposedPairs) {
   for (int64_t m : {1, 9, 40, 300})
     for (int64_t k : {1, 2, 5, 33, 512, 2001}) {

@@ -35,10 +35,15 @@ ContractionBlocking::ContractionBlocking(const Processor &processor, const Contr
 
   const int64_t sumSize = elementBytes(spec.accumulate);
   const int64_t elementSize = pairs ? elementBytes(spec.bType) : sumSize;
-  int64_t bytes = roundUp(blockRows * panel.width() * sumSize, 64);
+  int64_t bytes = roundUp(groupPanels * blockRows * panel.width() * sumSize, 64);
   aScratchOffset = bytes;
   const int64_t aDepth = pairs ? roundUp(blockDepth + 1, 2) : blockDepth;
   aScratchRow = aByDepth ? roundUp(blockRows, panel.lanes) : aDepth;
+  // The copy of a k goes to as many tiles as a block has; with a power of two between them their lines would
+  // fall into one set of the first-level cache.
+  constexpr int64_t lineBytes = 64, fewSets = 1024;
+  if (aByTile && rows * aScratchRow * elementSize % fewSets == 0)
+    aScratchRow += divideUp(lineBytes, rows * elementSize);
   if (aByTile) {
     if (!spec.copied)
       bytes += roundUp(blocksPerSuper * blockRows * aScratchRow * elementSize, 64);
@@ -81,11 +86,19 @@ int64_t ContractionBlocking::rowElements(const ContractionSpec &spec) const {
 /// fall into few sets of the caches and are gone before the next tile wants them. The copy is repaid by the
 /// panels that use it.
 bool ContractionBlocking::copiesTiles(const ContractionSpec &spec) const {
-  constexpr int64_t enoughPanels = 4, lineBytes = 64;
-  return packB && !pairs && kBlocks == 1 && K > 1 && M > 2 * rows && panels >= enoughPanels &&
-         aDims.size() == 1 && aDims[0].a == 1 &&
+  constexpr int64_t enoughPanels = 4;
+  return packB && !pairs && K > 1 && M > 2 * rows && panels >= enoughPanels && rowsAreSideBySide(spec);
+}
+
+/// A step of k is at least a cache line of its own.
+bool ContractionBlocking::rowsAreSideBySide(const ContractionSpec &spec) const {
+  constexpr int64_t lineBytes = 64;
+  return aDims.size() == 1 && aDims[0].a == 1 &&
          std::abs(kDims.back().a) * elementBytes(spec.aType) >= lineBytes;
 }
+
+/// k's of a block.
+static constexpr int64_t kBlockDepth = 1024;
 
 void ContractionBlocking::cutDepth(const Processor &processor, const ContractionSpec &spec) {
   innerK = kDims.back().size;
@@ -93,11 +106,18 @@ void ContractionBlocking::cutDepth(const Processor &processor, const Contraction
   if (K == 0)
     outerK = innerK = 0;
   bool oneRegisterTile = M <= rows && !packB && !packA; // and so not widenB
-  // A panel that is packed on the way is used by all rows of a share if k is one block: as deep as half of
-  // the second-level cache. Panels that were packed before are fetched from memory, block by block.
+  // Blocks of k stay in the second-level cache while rows pass: those of a panel that was packed before come
+  // from memory meanwhile, and those that are packed on the way meet all rows of a tile. Where rows are
+  // copied too, and with pairs, a block is as deep as half of the cache, so that both are copied once.
   const int64_t columnBytes = panel.width() * elementBytes(pairs ? spec.bType : spec.accumulate);
-  const int64_t depth =
-      packB ? std::clamp<int64_t>(processor.cacheBytes() / 2 / columnBytes, 1024, 4096) : 1024;
+  int64_t depth =
+      packB && (pairs || packA || rowsAreSideBySide(spec))
+          ? std::clamp<int64_t>(processor.cacheBytes() / 2 / columnBytes, kBlockDepth, 4 * kBlockDepth)
+          : kBlockDepth;
+  // Where neither one block does nor all rows can be copied before: small blocks, for groups of panels.
+  if (!pairs && rowsAreSideBySide(spec) &&
+      (K > depth + depth / 4 || M * K * elementBytes(spec.accumulate) > kThirdLevel * processor.cacheBytes()))
+    depth = kBlockDepth;
   // Blocks begin at even k's.
   const bool isWhole = pairs && innerK % 2 != 0 && outerK > 1;
   if (oneRegisterTile || isWhole || K <= depth + depth / 4) {
@@ -117,6 +137,21 @@ void ContractionBlocking::cutDepth(const Processor &processor, const Contraction
 /// whole panel.
 static constexpr int64_t kRowsOfPack = 1024;
 
+/// A copy of rows is repaid by the panels of a group, a panel by the rows, and both by fewer than all where
+/// tiles would be few for the threads.
+void ContractionBlocking::cutGroups() {
+  constexpr int64_t enoughTiles = 16, mostPanels = 16, mostRows = 256, fewPanels = 8, fewRows = 128;
+  groupPanels = std::min(panels, mostPanels);
+  blockRows = roundUp(std::min(M, mostRows), rows);
+  auto isFew = [&] {
+    return batchCount * divideUp(panels, groupPanels) * divideUp(M, blockRows) < enoughTiles;
+  };
+  while (isFew() && groupPanels >= 2 * fewPanels)
+    groupPanels = divideUp(groupPanels, 2);
+  while (isFew() && blockRows >= 2 * fewRows)
+    blockRows = roundUp(divideUp(blockRows, 2), rows);
+}
+
 void ContractionBlocking::cutRows(const Processor &processor, const ContractionSpec &spec) {
   // Rows of a tile: enough tiles for many threads, and sums that stay in the first-level cache.
   blockRows = std::min(roundUp(M, rows), roundUp(64, rows));
@@ -127,8 +162,15 @@ void ContractionBlocking::cutRows(const Processor &processor, const ContractionS
   blockRows = std::max(blockRows, rows);
   // Packing B is repaid by the rows that use it: with many blocks of k it is packed anew for each tile. A
   // packed panel of many blocks is fetched block by block, best while many rows use the block before.
-  if (packB && kBlocks > 1) {
-    blockRows = std::min(roundUp(M, rows), roundUp(256, rows));
+  if (aByTile && kBlocks > 1) {
+    cutGroups();
+  } else if (packB && kBlocks > 1) {
+    // Their sums stay in the second-level cache, too, as do rows that are copied.
+    const int64_t sumBytes = panel.width() * elementBytes(spec.accumulate);
+    const int64_t held = std::min<int64_t>(packA ? 256 : kRowsOfPack, processor.cacheBytes() / 4 / sumBytes);
+    blockRows = std::min(roundUp(M, rows), roundUp(std::max<int64_t>(held, 1), rows));
+    while (batchCount * panels * divideUp(M, blockRows) < 16 && blockRows >= 256)
+      blockRows = roundUp(divideUp(blockRows, 2), rows);
     // What is copied as it lies is repaid by fewer.
     const SmallVector<ContractionDim> columns = collapse(spec.n, false, true, false);
     const bool isCopy = columns.size() == 1 && columns[0].b == 1;

@@ -43,9 +43,9 @@ llvm::SmallVector<ContractionDim> collapse(llvm::ArrayRef<ContractionDim> dims, 
 llvm::SmallVector<int64_t> sizesOf(llvm::ArrayRef<ContractionDim> dims);
 llvm::SmallVector<int64_t> stridesOf(llvm::ArrayRef<ContractionDim> dims, int64_t ContractionDim::*operand);
 
-/// How a contraction is cut; all sizes are static. A tile of the launch is one panel of n times a block of
-/// rows of m, and walks k in blocks. Consecutive tiles walk the blocks of one super-block of rows, then the
-/// next panel.
+/// How a contraction is cut; all sizes are static. A tile of the launch is one panel of n, or a group of
+/// panels, times a block of rows of m, and walks k in blocks. Consecutive tiles walk the blocks of one
+/// super-block of rows, then the next panel or group.
 struct ContractionBlocking {
   ContractionBlocking(const Processor &processor, const ContractionSpec &spec);
 
@@ -53,6 +53,8 @@ struct ContractionBlocking {
   PanelShape panel;
   int64_t rows, blockRows = 0;     ///< of a register tile, and of a block
   int64_t panels, tailVectors = 0; ///< of n, and the vectors of the last one
+  /// Panels of a tile: several where rows are copied for one block of k after the other.
+  int64_t groupPanels = 1;
   int64_t supers, blocksPerSuper;
   /// Dimensions as A's rows, and as k, are walked. k is outerK times innerK, the last of `kDims`.
   llvm::SmallVector<ContractionDim> aDims, kDims;
@@ -61,7 +63,7 @@ struct ContractionBlocking {
   bool packA, packB;                                              ///< copied into the scratch first
   bool aByDepth; ///< A is copied as [k / 2][rows][2], since its rows lie side by side; else as [row][k]
   /// A is copied as [register tile][k][row]: the rows of a super-block by each thread, or all rows before
-  /// (ContractionSpec::copied).
+  /// (ContractionSpec::copied); with several blocks of k those of a tile, block by block.
   bool aByTile = false;
   bool widenB; ///< B is packed in a narrower type
   bool pairs;  ///< two k's at a time: A as it is or copied, B packed in pairs
@@ -78,7 +80,9 @@ private:
   int64_t evenRows() const;
   int64_t rowElements(const ContractionSpec &spec) const;
   bool copiesTiles(const ContractionSpec &spec) const;
+  bool rowsAreSideBySide(const ContractionSpec &spec) const;
   void cutDepth(const Processor &processor, const ContractionSpec &spec);
+  void cutGroups();
   void cutRows(const Processor &processor, const ContractionSpec &spec);
 };
 
@@ -87,6 +91,14 @@ private:
 struct KRange {
   mlir::Value outerBegin, outerEnd, innerBegin, innerEnd;
 };
+
+/// Rows ahead of a copy of rows that lie apart, each some lines of a page of its own, which processors do not
+/// follow by themselves: enough for the latency of memory, and few enough for one set of the first-level
+/// cache where the pitch is a multiple of a page.
+inline constexpr int64_t rowsAhead = 16;
+/// Fetches `width` elements of a row from `offset` on; where there are none, nothing happens.
+void prefetchRow(VectorMemory &memory, mlir::Type element, mlir::Value source, mlir::Value offset,
+                 int64_t width);
 
 /// Emits the packing of B's columns [n0, n0 + width) for a range of k into [k][width] at `destination`,
 /// converted to `destinationType`. Columns beyond N repeat the last one: what they give is never stored.

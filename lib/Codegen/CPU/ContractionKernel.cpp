@@ -47,7 +47,8 @@ public:
                            scf::YieldOp::create(b, loc, now);
                          });
     GeneratedKernel result;
-    result.tiles = M == 0 || N == 0 ? 0 : batchCount * supers * panels * blocksPerSuper;
+    result.tiles =
+        M == 0 || N == 0 ? 0 : batchCount * supers * divideUp(panels, groupPanels) * blocksPerSuper;
     result.scratchBytes = scratchBytes;
     result.buffers = buffers.size();
     result.params = spec.params;
@@ -61,17 +62,27 @@ private:
     SmallVector<Value> batch;
     Value batchLinear, panelIndex, n0, isLastPanel;
     Value bMatrix; // address of the batch's matrix
+    Value sums;    // where the panel's sums are made, in the scratch
   };
+
+  void setPanel(Scope &scope, Tile &tile, Value panelIndex) {
+    VectorMemory &memory = scope.memory;
+    tile.panelIndex = panelIndex;
+    tile.n0 = memory.mulConstant(panelIndex, panel.width());
+    if (tailVectors != panel.vectors)
+      tile.isLastPanel =
+          scope.compare(arith::CmpIPredicate::eq, tile.panelIndex, memory.constant(panels - 1));
+  }
 
   /// `first` is the launch's first tile for this thread; `packed` says what the scratch holds.
   SmallVector<Value> emitTile(Scope &scope, Value index, Value first, ValueRange packed) {
     VectorMemory &memory = scope.memory;
-    SmallVector<Value> position = memory.delinearize(index, {batchCount, supers, panels, blocksPerSuper});
+    SmallVector<Value> position =
+        memory.delinearize(index, {batchCount, supers, divideUp(panels, groupPanels), blocksPerSuper});
     Tile tile;
     tile.batchLinear = position[0];
     tile.batch = memory.delinearize(position[0], sizesOf(spec.batch));
-    tile.panelIndex = position[2];
-    tile.n0 = memory.mulConstant(position[2], panel.width());
+    tile.sums = accScratch;
     Value block = memory.add(memory.mulConstant(position[1], blocksPerSuper), position[3]);
     tile.m0 = memory.mulConstant(block, blockRows);
     tile.rowCount = memory.minConstant(scope.sub(memory.constant(M), tile.m0), blockRows);
@@ -79,66 +90,88 @@ private:
     // nothing.
     if ((supers * blocksPerSuper - 1) * blockRows >= M)
       tile.rowCount = arith::MaxSIOp::create(scope.b, scope.loc, tile.rowCount, memory.constant(0));
-    if (tailVectors != panel.vectors)
-      tile.isLastPanel =
-          scope.compare(arith::CmpIPredicate::eq, tile.panelIndex, memory.constant(panels - 1));
     tile.aMatrix = memory.address(function->pointer(0), spec.aType,
                                   memory.linearize(tile.batch, stridesOf(spec.batch, &ContractionDim::a)));
     Value ofB = memory.linearize(tile.batch, stridesOf(spec.batch, &ContractionDim::b));
     tile.bMatrix = memory.address(function->pointer(1), spec.bType,
                                   spec.packed ? ofB : memory.addConstant(ofB, spec.bFirst));
 
+    if (kBlocks > 1) {
+      emitGroup(scope, tile, memory.mulConstant(position[2], groupPanels));
+      return {packed[0], packed[1]};
+    }
+    setPanel(scope, tile, position[2]);
     Value aId = memory.add(memory.mulConstant(tile.batchLinear, supers * blocksPerSuper), block);
     Value bId = memory.add(memory.mulConstant(tile.batchLinear, panels), tile.panelIndex);
-    auto pack = [&](Scope &scope, const KRange &range, Value isNew, bool isA) {
-      auto emit = [&](Scope &scope) {
-        isA     ? emitPackA(scope, tile, range)
-        : packB ? emitPackB(scope, tile, range)
-                : emitWidenB(scope, tile, range);
-      };
-      isNew ? branch(scope, isNew, emit) : emit(scope);
-    };
+    auto packIf = [&](Value isNew, llvm::function_ref<void(Scope &)> emit) { branch(scope, isNew, emit); };
     fetchResults(scope, tile);
     if (spec.copied)
       tile.aSlot = tile.m0;
-    if (kBlocks == 1) {
-      KRange range = wholeRange(memory);
-      if (aByTile && !spec.copied) {
-        // The first tiles in a super-block, or since the thread began there, each see another block of rows.
-        tile.aSlot = memory.mulConstant(position[3], blockRows);
-        Value seen = memory.add(memory.mulConstant(position[2], blocksPerSuper), position[3]);
-        seen = arith::MinSIOp::create(scope.b, scope.loc, seen, scope.sub(index, first));
-        pack(scope, range, scope.compare(arith::CmpIPredicate::slt, seen, memory.constant(blocksPerSuper)),
-             true);
-      } else if (packA && !spec.copied)
-        pack(scope, range, scope.compare(arith::CmpIPredicate::ne, aId, packed[0]), true);
-      if (packB || widenB)
-        pack(scope, range, scope.compare(arith::CmpIPredicate::ne, bId, packed[1]), false);
-      emitRegisterTiles(scope, tile, range, /*accumulating=*/false);
-    } else {
-      Value elements = memory.mulConstant(tile.rowCount, panel.width());
-      loop(scope, memory.constant(0), elements, panel.lanes, [&](Scope &scope, Value element) {
-        Value place = scope.memory.address(accScratch, acc, element);
-        scope.memory.store(scope.memory.zero(acc, panel.lanes), place);
-      });
-      Value blocks = memory.constant(kBlocks);
-      loop(scope, memory.constant(0), blocks, 1, [&](Scope &scope, Value kBlock) {
-        VectorMemory &memory = scope.memory;
-        auto [outer, inner] = memory.divRem(kBlock, innerBlocks);
-        KRange range;
-        range.outerBegin = memory.mulConstant(outer, outerStep);
-        range.outerEnd = memory.minConstant(memory.addConstant(range.outerBegin, outerStep), outerK);
-        range.innerBegin = memory.mulConstant(inner, innerStep);
-        range.innerEnd = memory.minConstant(memory.addConstant(range.innerBegin, innerStep), innerK);
-        if (packA)
-          pack(scope, range, nullptr, true);
-        if (packB || widenB)
-          pack(scope, range, nullptr, false);
-        emitRegisterTiles(scope, tile, range, /*accumulating=*/true);
-      });
-    }
+    KRange range = wholeRange(memory);
+    auto packRows = [&](Scope &scope) { emitPackA(scope, tile, range); };
+    if (aByTile && !spec.copied) {
+      // The first tiles in a super-block, or since the thread began there, each see another block of rows.
+      tile.aSlot = memory.mulConstant(position[3], blockRows);
+      Value seen = memory.add(memory.mulConstant(position[2], blocksPerSuper), position[3]);
+      seen = arith::MinSIOp::create(scope.b, scope.loc, seen, scope.sub(index, first));
+      packIf(scope.compare(arith::CmpIPredicate::slt, seen, memory.constant(blocksPerSuper)), packRows);
+    } else if (packA && !spec.copied)
+      packIf(scope.compare(arith::CmpIPredicate::ne, aId, packed[0]), packRows);
+    if (packB || widenB)
+      packIf(scope.compare(arith::CmpIPredicate::ne, bId, packed[1]),
+             [&](Scope &scope) { emitPanel(scope, tile, range); });
+    emitRegisterTiles(scope, tile, range, /*accumulating=*/false);
     emitEpilogue(scope, tile);
     return {aId, bId};
+  }
+
+  /// A tile whose k is several blocks: of each block the rows are copied once, and panel by panel what they
+  /// give is added to the sums.
+  void emitGroup(Scope &scope, Tile &tile, Value firstPanel) {
+    VectorMemory &memory = scope.memory;
+    tile.aSlot = memory.constant(0);
+    Value elements = memory.mulConstant(tile.rowCount, panel.width());
+    Value count = memory.minConstant(scope.sub(memory.constant(panels), firstPanel), groupPanels);
+    auto eachPanel = [&](Scope &scope, llvm::function_ref<void(Scope &, Tile &)> body) {
+      auto emit = [&](Scope &scope, Value i) {
+        Tile inner = tile;
+        setPanel(scope, inner, scope.memory.add(firstPanel, i));
+        inner.sums =
+            scope.memory.address(accScratch, acc, scope.memory.mulConstant(i, blockRows * panel.width()));
+        body(scope, inner);
+      };
+      loop(scope, scope.memory.constant(0), count, 1, emit);
+    };
+    eachPanel(scope, [&](Scope &scope, Tile &tile) {
+      loop(scope, scope.memory.constant(0), elements, panel.lanes, [&](Scope &scope, Value element) {
+        Value place = scope.memory.address(tile.sums, acc, element);
+        scope.memory.store(scope.memory.zero(acc, panel.lanes), place);
+      });
+    });
+    loop(scope, memory.constant(0), memory.constant(kBlocks), 1, [&](Scope &scope, Value kBlock) {
+      VectorMemory &memory = scope.memory;
+      auto [outer, inner] = memory.divRem(kBlock, innerBlocks);
+      KRange range;
+      range.outerBegin = memory.mulConstant(outer, outerStep);
+      range.outerEnd = memory.minConstant(memory.addConstant(range.outerBegin, outerStep), outerK);
+      range.innerBegin = memory.mulConstant(inner, innerStep);
+      range.innerEnd = memory.minConstant(memory.addConstant(range.innerBegin, innerStep), innerK);
+      if (packA)
+        emitPackA(scope, tile, range);
+      Value isLast = scope.compare(arith::CmpIPredicate::eq, kBlock, memory.constant(kBlocks - 1));
+      eachPanel(scope, [&](Scope &scope, Tile &tile) {
+        branch(scope, isLast, [&](Scope &scope) { fetchResults(scope, tile); });
+        if (packB || widenB)
+          emitPanel(scope, tile, range);
+        emitRegisterTiles(scope, tile, range, /*accumulating=*/true);
+      });
+    });
+    eachPanel(scope, [&](Scope &scope, Tile &tile) { emitEpilogue(scope, tile); });
+  }
+
+  /// The range of the tile's panel, in the scratch.
+  void emitPanel(Scope &scope, const Tile &tile, const KRange &range) {
+    packB ? emitPackB(scope, tile, range) : emitWidenB(scope, tile, range);
   }
 
   /// Fetches what the epilogue will read and write: a row of a tile is some bytes of a page of its own, which
@@ -229,7 +262,7 @@ private:
       unroll /= 2;
     auto sumAddress = [&](Scope &scope, int64_t r, int64_t v) {
       Value offset = scope.memory.mulConstant(row, panel.width());
-      return scope.memory.address(scope.memory.address(accScratch, acc, offset), acc,
+      return scope.memory.address(scope.memory.address(tile.sums, acc, offset), acc,
                                   r * panel.width() + v * panel.lanes);
     };
     SmallVector<Value> initial;
@@ -446,7 +479,7 @@ private:
       VectorMemory &memory = scope.memory;
       Value m = memory.add(tile.m0, row);
       SmallVector<Value> mIndex = memory.delinearize(m, sizesOf(spec.m));
-      Value sums = memory.address(accScratch, acc, memory.mulConstant(row, panel.width()));
+      Value sums = memory.address(tile.sums, acc, memory.mulConstant(row, panel.width()));
       auto one = [&](Scope &scope, Value lane0, Value mask) {
         emitVector(scope, tile, m, mIndex, sums, lane0, mask);
       };

@@ -150,6 +150,8 @@ private:
         Value along = memory.mulConstant(inner, k.back().b);
         Value from = memory.add(memory.add(sourceOffset, n0), along);
         Value to = destinationOffset(memory, b, range, position, inner);
+        prefetchRow(memory, sourceType, source, memory.addConstant(from, rowsAhead * k.back().b),
+                    panel.width());
         for (int64_t v = 0; v < panel.vectors; ++v) {
           Value value =
               memory.load(memory.address(source, sourceType, memory.addConstant(from, v * panel.lanes)),
@@ -357,6 +359,13 @@ private:
 };
 
 } // namespace
+
+void prefetchRow(VectorMemory &memory, Type element, Value source, Value offset, int64_t width) {
+  constexpr int64_t lineBytes = 64;
+  const int64_t line = std::max<int64_t>(1, lineBytes / elementBytes(element));
+  for (int64_t column = 0; column < width; column += line)
+    memory.prefetch(memory.address(source, element, memory.addConstant(offset, column)), /*locality=*/3);
+}
 
 void emitPackPanel(OpBuilder &b, Location loc, const Processor &processor, const PanelShape &panel,
                    ArrayRef<ContractionDim> n, ArrayRef<ContractionDim> k, Value source, Type sourceType,

@@ -70,6 +70,7 @@ void RowPacker::emitPackAByTile(Scope &scope, const RowBlock &tile, const KRange
       VectorMemory &memory = scope.memory;
       Value from = memory.add(source, memory.mulConstant(inner, step));
       Value place = memory.mulConstant(packedPosition(scope, whole, outer, inner), rows);
+      prefetchRow(memory, spec.aType, tile.aMatrix, memory.addConstant(from, rowsAhead * step), blockRows);
       auto copy = [&](Scope &scope, Value row, int64_t count) {
         VectorMemory &memory = scope.memory;
         Value to = memory.add(memory.mulConstant(memory.add(tile.aSlot, row), aScratchRow), place);
@@ -158,7 +159,7 @@ int64_t copiedElements(const Processor &processor, const ContractionSpec &spec) 
                 cache = processor.cacheBytes();
   // A small part of the second-level cache is filled again in no time, and takes no memory of the plan; the
   // third level is taken to hold the rest.
-  const bool pays = bytes > cache / 4 && bytes <= kThirdLevel * cache;
+  const bool pays = blocking.kBlocks == 1 && bytes > cache / 4 && bytes <= kThirdLevel * cache;
   return blocking.aByTile && blocking.batchCount == 1 && pays ? blocking.copiedElements() : 0;
 }
 

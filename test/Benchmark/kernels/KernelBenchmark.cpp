@@ -8,22 +8,22 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/MLIRContext.h"
 #include "oneapi/dnnl/dnnl.hpp"
+#include "runtime/cpu/ThreadPool.h"
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <ctime>
 #include <functional>
 #include <memory>
-#include <pthread.h>
 #include <string_view>
-#include <thread>
+#include <sys/mman.h>
 
 extern "C" void omp_set_num_threads(int);
 
 using namespace mlir;
 using namespace colossal::cpu;
 using namespace colossal::cpu::test;
+using colossal::runtime::ThreadPool;
 
 namespace {
 
@@ -39,79 +39,59 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Threads that wait actively for the next launch and take tiles in chunks.
-class Pool {
-public:
-  explicit Pool(int threads) : threads(threads) {
-    for (int i = 1; i < threads; ++i)
-      workers.emplace_back([this, i] { work(i); });
+/// Memory as the runtime takes it: on huge pages where the system gives them. With small ones a matrix whose
+/// rows are read piece by piece is measured by its page walks.
+template <typename T>
+struct HugePages {
+  using value_type = T;
+  HugePages() = default;
+  template <typename U>
+  HugePages(const HugePages<U> &) {}
+  T *allocate(size_t count) {
+    constexpr size_t page = 2 << 20;
+    size_t bytes = (count * sizeof(T) + page - 1) / page * page;
+    void *place = std::aligned_alloc(page, bytes);
+    if (!place)
+      throw std::bad_alloc();
+    (void)::madvise(place, bytes, MADV_HUGEPAGE);
+    return static_cast<T *>(place);
   }
-  ~Pool() {
-    stop = true;
-    ++generation;
-    for (std::thread &worker : workers)
-      worker.join();
+  void deallocate(T *place, size_t) { std::free(place); }
+  template <typename U>
+  bool operator==(const HugePages<U> &) const {
+    return true;
   }
-  void run(const std::function<void(int)> &job) {
-    current = &job;
-    left = threads - 1;
-    ++generation;
-    job(0);
-    while (left.load() != 0)
-      __builtin_ia32_pause();
+  template <typename U>
+  bool operator!=(const HugePages<U> &) const {
+    return false;
   }
-  const int threads;
-
-private:
-  void work(int index) {
-    int seen = 0;
-    for (;;) {
-      while (generation.load() == seen)
-        __builtin_ia32_pause();
-      ++seen;
-      if (stop)
-        return;
-      (*current)(index);
-      --left;
-    }
-  }
-  std::vector<std::thread> workers;
-  std::atomic<int> generation{0}, left{0};
-  std::atomic<bool> stop{false};
-  const std::function<void(int)> *current = nullptr;
 };
+
+using Floats = std::vector<float, HugePages<float>>;
 
 /// A kernel with its buffers and a scratch for each thread.
 class Launch {
 public:
-  Launch(GeneratedKernel generated, const Processor &processor, std::vector<void *> buffers, Pool &pool)
+  Launch(GeneratedKernel generated, const Processor &processor, std::vector<void *> buffers, ThreadPool &pool)
       : kernel(std::move(generated), processor), pool(pool) {
-    for (int i = 0; i < pool.threads; ++i) {
+    for (unsigned i = 0; i < pool.threads(); ++i) {
       arguments.push_back(buffers);
-      arguments.back().push_back(std::aligned_alloc(64, (kernel.scratchBytes + 4159) / 64 * 64));
+      arguments.back().push_back(HugePages<char>().allocate(kernel.scratchBytes + 4096));
     }
   }
   void operator()() {
-    next = 0;
-    int64_t chunk = std::max<int64_t>(1, kernel.tiles / (pool.threads * 8));
-    if (pool.threads == 1)
-      chunk = kernel.tiles;
-    pool.run([&](int thread) {
-      for (;;) {
-        int64_t begin = next.fetch_add(chunk);
-        if (begin >= kernel.tiles)
-          return;
-        kernel.entry(arguments[thread].data(), params.data(), begin, std::min(kernel.tiles, begin + chunk));
-      }
-    });
+    auto body = [](void *launch, unsigned thread, int64_t begin, int64_t end) {
+      Launch &self = *static_cast<Launch *>(launch);
+      self.kernel.entry(self.arguments[thread].data(), self.params.data(), begin, end);
+    };
+    pool.run(kernel.tiles, body, this);
   }
   std::vector<int64_t> params = {0, 0};
 
 private:
   RunnableKernel kernel;
-  Pool &pool;
+  ThreadPool &pool;
   std::vector<std::vector<void *>> arguments;
-  std::atomic<int64_t> next{0};
 };
 
 /// Best times of the candidates, measured in turns.
@@ -134,8 +114,34 @@ std::vector<double> bestOf(std::vector<std::function<void()>> candidates) {
   return best;
 }
 
+/// How long the first candidate takes of each one's time, measured in turns for two seconds: medians over
+/// turns, so that a processor whose speed changes does not matter. `best` becomes the first one's best time.
+std::vector<double> speedsBesideFirst(ArrayRef<std::function<void()>> candidates, double &best) {
+  std::vector<std::vector<double>> ratios(candidates.size());
+  for (auto &run : candidates)
+    run();
+  best = 1e9;
+  for (double end = now() + 2; now() < end || ratios[0].size() < 3;) {
+    double first = 0;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      double start = now();
+      candidates[i]();
+      double time = now() - start;
+      if (i == 0)
+        first = time, best = std::min(best, time);
+      ratios[i].push_back(first / time);
+    }
+  }
+  std::vector<double> medians;
+  for (std::vector<double> &values : ratios) {
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    medians.push_back(values[values.size() / 2]);
+  }
+  return medians;
+}
+
 struct Matrices {
-  std::vector<float> a, b, c, reference;
+  Floats a, b, c, reference;
 };
 
 std::function<void()> oneDnnMatmul(dnnl::engine &engine, dnnl::stream &stream, int64_t m, int64_t n,
@@ -158,13 +164,13 @@ std::function<void()> oneDnnMatmul(dnnl::engine &engine, dnnl::stream &stream, i
   };
 }
 
-void benchmarkContraction(const Processor &processor, Pool &pool, int64_t m, int64_t n, int64_t k) {
+void benchmarkContraction(const Processor &processor, ThreadPool &pool, int64_t m, int64_t n, int64_t k) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   Type f32 = Float32Type::get(&context);
   Matrices data;
   data.a.resize(m * k), data.b.resize(k * n), data.c.resize(m * n), data.reference.resize(m * n);
   uint32_t state = 1;
-  for (std::vector<float> *values : {&data.a, &data.b})
+  for (Floats *values : {&data.a, &data.b})
     for (float &value : *values)
       value = float(int32_t(state = state * 1664525u + 1013904223u)) / 2147483648.0f;
 
@@ -172,7 +178,7 @@ void benchmarkContraction(const Processor &processor, Pool &pool, int64_t m, int
   spec.aType = spec.bType = spec.cType = spec.accumulate = f32;
   spec.m = {{m, k, 0, n}}, spec.n = {{n, 0, 1, 1}}, spec.k = {{k, 1, n, 0}};
   spec.packed = true;
-  std::vector<float> packed(packedElements(processor, f32, f32, n, k) + 16);
+  Floats packed(packedElements(processor, f32, f32, n, k) + 16);
   float *aligned = reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(packed.data()) + 63) / 64 * 64);
   RunnableKernel(generatePackWeights(context, processor, f32, f32, {}, spec.n, spec.k), processor)
       .run({data.b.data(), aligned});
@@ -201,10 +207,11 @@ void benchmarkContraction(const Processor &processor, Pool &pool, int64_t m, int
 /// The three contractions of a layer's step with M rows, none of whose operands was packed before: y = x w,
 /// dx = dy w^T, dw = x^T dy. Beside them the first one with a packed weight, as inference has it. `tied`: the
 /// weight lies as [n][k].
-void benchmarkTraining(const Processor &processor, Pool &pool, int64_t m, int64_t n, int64_t k, bool tied) {
+void benchmarkTraining(const Processor &processor, ThreadPool &pool, int64_t m, int64_t n, int64_t k,
+                       bool tied) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   Type f32 = Float32Type::get(&context);
-  std::vector<float> x(m * k, 0.5f), w(k * n, 0.25f), y(m * n, 0.125f), packed(k * (n + 128) + 16);
+  Floats x(m * k, 0.5f), w(k * n, 0.25f), y(m * n, 0.125f), packed(k * (n + 128) + 16);
   float *aligned = reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(packed.data()) + 63) / 64 * 64);
   const int64_t wn = tied ? k : 1, wk = tied ? 1 : n; // strides of the weight
   auto spec = [&](ContractionDim rows, ContractionDim columns, ContractionDim depth) {
@@ -221,7 +228,7 @@ void benchmarkTraining(const Processor &processor, Pool &pool, int64_t m, int64_
   ahead.packed = true;
   float *left = tied ? y.data() : x.data(), *right = tied ? x.data() : y.data();
   std::vector<std::unique_ptr<Launch>> launches, copies;
-  std::vector<std::vector<float>> copied;
+  std::vector<Floats> copied;
   auto add = [&](ContractionSpec made, std::vector<void *> buffers) {
     copies.emplace_back();
     if (int64_t elements = copiedElements(processor, made)) {
@@ -244,17 +251,18 @@ void benchmarkTraining(const Processor &processor, Pool &pool, int64_t m, int64_
         (*copy)();
       (*launch)();
     });
-  std::vector<double> times = bestOf(candidates);
-  double work = 2e-9 * double(m) * double(n) * double(k);
-  std::printf("%5ld x %5ld x %5ld%s  packed ahead %6.1f  y %6.1f  dx %6.1f  dw %6.1f GFLOP/s\n", m, k, n,
-              tied ? " tied" : "     ", work / times[0], work / times[1], work / times[2], work / times[3]);
+  double best;
+  std::vector<double> speeds = speedsBesideFirst(candidates, best);
+  std::printf("%5ld x %5ld x %5ld%s  packed ahead %6.1f GFLOP/s, of its speed: y %.2f  dx %.2f  dw %.2f\n", m,
+              k, n, tied ? " tied" : "     ", 2e-9 * double(m) * double(n) * double(k) / best, speeds[1],
+              speeds[2], speeds[3]);
   std::fflush(stdout);
 }
 
 /// Attention over views of one fused projection [sequence, 3, heads, width], beside the arithmetic that it
 /// must do.
-void benchmarkAttention(const Processor &processor, Pool &pool, int64_t heads, int64_t queries, int64_t keys,
-                        int64_t width, bool causal) {
+void benchmarkAttention(const Processor &processor, ThreadPool &pool, int64_t heads, int64_t queries,
+                        int64_t keys, int64_t width, bool causal) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   AttentionSpec spec;
   spec.type = Float32Type::get(&context);
@@ -265,7 +273,7 @@ void benchmarkAttention(const Processor &processor, Pool &pool, int64_t heads, i
   spec.outStrides = {queries * heads * width, width, heads * width, 1};
   spec.scale = 1 / std::sqrt(double(width));
   spec.causal = causal, spec.causalOffset = keys - queries;
-  std::vector<float> fused(keys * row), out(queries * heads * width);
+  Floats fused(keys * row), out(queries * heads * width);
   uint32_t state = 1;
   for (float &value : fused)
     value = float(int32_t(state = state * 1664525u + 1013904223u)) / 2147483648.0f;
@@ -298,7 +306,7 @@ int main(int argc, char **argv) {
   Processor processor = llvm::cantFail(Processor::create(argc > 2 ? argv[2] : "host"));
   omp_set_num_threads(threads);
   processorTime = threads == 1;
-  Pool pool(threads);
+  ThreadPool pool(threads, 20000);
   std::printf("%d thread(s), %s, vectors of %ld bytes\n", threads, processor.cpu().c_str(),
               processor.vectorBytes());
   if (argc > 3 && std::string_view(argv[3]) == "training") {
