@@ -53,6 +53,7 @@ public:
     result.buffers = buffers.size();
     result.params = spec.params;
     result.module = kernel.take();
+    function = nullptr; // it ends here
     return result;
   }
 
