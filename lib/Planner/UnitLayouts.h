@@ -1,6 +1,6 @@
 // One kind of unit on one set of axes: what each operation may split, the values that pass between
-// operations, and their price (UnitLayouts.cpp; memory: UnitMemory.cpp, UnitBackward.cpp). BlockPlanner.cpp
-// builds the search problem from it and prices answers with it.
+// operations, and their price (UnitTimes.cpp, UnitPrice.cpp; memory: UnitMemory.cpp, UnitBackward.cpp).
+// BlockPlanner.cpp builds the search problem from it and prices answers with it.
 #ifndef COLOSSAL_PLANNER_UNITLAYOUTS_H
 #define COLOSSAL_PLANNER_UNITLAYOUTS_H
 

@@ -1,5 +1,5 @@
 // What a unit keeps for its backward pass under each kind of recompute, and what it makes again.
-// UnitBackward.cpp has what that pass has beside it, UnitLayouts.cpp prices all else.
+// UnitBackward.cpp has what that pass has beside it, UnitPrice.cpp prices all else.
 #include "BackwardWalk.h"
 #include "UnitLayouts.h"
 
