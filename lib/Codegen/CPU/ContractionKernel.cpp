@@ -1,9 +1,9 @@
 // The contraction kernel: a register tile of rows x vectors accumulators, panels of B, blocks of k.
 //
-// A tile of the launch is one panel of n times a block of rows m. For each block of k, the register tiles of
-// the block add to sums in the scratch; the epilogue then walks the sums once. So the epilogue's code is
-// emitted at most twice (whole vectors, and the vector that N cuts), however many register-tile variants
-// there are. ContractionBlocking.cpp decides how large all of these are.
+// A tile of the launch is one panel of n, or a group of them, times a block of rows m. For each block of k,
+// the register tiles of the block add to sums in the scratch; the epilogue then walks the sums once. So the
+// epilogue's code is emitted at most twice (whole vectors, and the vector that N cuts), however many
+// register-tile variants there are. ContractionBlocking.cpp decides how large all of these are.
 #include "colossal/Codegen/CPU/ContractionKernel.h"
 #include "RowPacker.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
