@@ -141,7 +141,8 @@ std::optional<NamePattern> NamePattern::parse(const std::string &text, std::stri
   try {
     pattern.expression = std::regex(text, std::regex::ECMAScript | std::regex::optimize);
   } catch (const std::regex_error &) {
-    error = "'" + text + "' is no regular expression";
+    error = "'" + text + "' is no regular expression; what a name has of " + std::string(kSpecial) +
+            " is written with a \\ before it";
     return std::nullopt;
   }
   return pattern;

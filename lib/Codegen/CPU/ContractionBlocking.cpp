@@ -46,7 +46,7 @@ ContractionBlocking::ContractionBlocking(const Processor &processor, const Contr
     aScratchRow += divideUp(lineBytes, rows * elementSize);
   if (aByTile) {
     if (!spec.copied)
-      bytes += roundUp(blocksPerSuper * blockRows * aScratchRow * elementSize, 64);
+      bytes += roundUp((kBlocks > 1 ? 1 : blocksPerSuper) * blockRows * aScratchRow * elementSize, 64);
   } else if (packA)
     bytes += roundUp((aByDepth ? aDepth : blockRows) * aScratchRow * elementSize, 64);
   bScratchOffset = bytes;
