@@ -33,7 +33,11 @@ LogicalResult LoweringContext::lowerOps(ArrayRef<Operation *> ops, bool fuse) {
     group.outputs.push_back(ops[0]->getResult(0));
     return lowerLoops(group);
   }
-  Grouping grouping(ops, target(), fuse);
+  // A sum over turns with which another goes on lies where that one adds to it.
+  Grouping grouping(ops, target(), fuse, [&](Operation *op) {
+    return state.accumulations.contains(op) &&
+           llvm::any_of(op->getUsers(), [&](Operation *user) { return state.accumulations.contains(user); });
+  });
   for (FusionGroup *group : grouping.order()) {
     if (failed(lowerGroup(*group)))
       return failure();

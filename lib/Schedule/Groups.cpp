@@ -109,7 +109,8 @@ static bool changesOnlyUnits(Operation *movement) {
   return squeezed(movement->getOperand(0)) == squeezed(movement->getResult(0));
 }
 
-Grouping::Grouping(ArrayRef<Operation *> ops, const codegen::Target &target, bool fuse)
+Grouping::Grouping(ArrayRef<Operation *> ops, const codegen::Target &target, bool fuse,
+                   llvm::function_ref<bool(Operation *)> isStored)
     : all(ops), target(target), fuse(fuse) {
   position.reserve(all.size());
   classes.reserve(all.size());
@@ -119,7 +120,7 @@ Grouping::Grouping(ArrayRef<Operation *> ops, const codegen::Target &target, boo
   }
   for (Operation *op : llvm::reverse(all))
     if (classOf(op) != OpClass::None) {
-      place(op);
+      place(op, isStored);
       FusionGroup *group = groupOf.lookup(op);
       for (FusionGroup *reader : readersOf(op))
         if (reader != group)
@@ -452,9 +453,9 @@ bool Grouping::runsAhead(Operation *op, FusionGroup *group) {
   return isUsedLater(isUsedLater, group, kSteps);
 }
 
-void Grouping::place(Operation *op) {
+void Grouping::place(Operation *op, llvm::function_ref<bool(Operation *)> isStored) {
   OpClass kind = classOf(op);
-  if (!fuse || op->getNumResults() != 1) {
+  if (!fuse || op->getNumResults() != 1 || (isStored && isStored(op))) {
     begin(op);
     return;
   }

@@ -41,8 +41,10 @@ bool mayTakeInput(const FusionGroup &group);
 
 class Grouping {
 public:
-  /// Groups the ops of `ops` (program order). `fuse` false: every op for itself.
-  Grouping(llvm::ArrayRef<mlir::Operation *> ops, const codegen::Target &target, bool fuse = true);
+  /// Groups the ops of `ops` (program order). `fuse` false: every op for itself. `isStored`: of ops whose
+  /// results lie in memory, though kernels of others could compute them.
+  Grouping(llvm::ArrayRef<mlir::Operation *> ops, const codegen::Target &target, bool fuse = true,
+           llvm::function_ref<bool(mlir::Operation *)> isStored = nullptr);
   /// Groups in an order in which they can run.
   std::vector<FusionGroup *> order();
 
@@ -52,7 +54,7 @@ private:
     bool direct; ///< not through a movement that changes more than unit dimensions
   };
   llvm::SmallVector<Use> usesOf(mlir::Value value);
-  void place(mlir::Operation *op);
+  void place(mlir::Operation *op, llvm::function_ref<bool(mlir::Operation *)> isStored);
   bool isRatherEpilogue(mlir::Operation *op, FusionGroup *group);
   bool isOfOtherRows(mlir::Operation *op, FusionGroup *group);
   void findStatistics();
