@@ -43,24 +43,50 @@ LogicalResult GatherElementsOp::buildGradient(GradientBuilder &gradient) {
   return success();
 }
 
+/// The places that tuples of indices stand for in the dimensions that they index, seen as one.
+static Value flatten(OpComposer &ops, Value tuples, ArrayRef<int64_t> indexed) {
+  const auto last = static_cast<int64_t>(shapeOf(tuples).size()) - 1;
+  Value flat;
+  for (auto [k, size] : llvm::enumerate(indexed)) {
+    Value index = ops.cast(ops.slice(tuples, last, static_cast<int64_t>(k), 1), ops.builder.getI64Type());
+    index = ops.select(ops.compare(K::Less, index, 0), ops.shift(index, static_cast<double>(size)), index);
+    flat = flat ? ops.add(ops.scale(flat, static_cast<double>(size)), index) : index;
+  }
+  return ops.reshape(flat, shapeOf(tuples).drop_back());
+}
+
+// Where rows of a batch look into their own, each sums up its own, and rows may lie on several ranks or in
+// several microbatches; else all look into one table.
 LogicalResult GatherNDOp::buildGradient(GradientBuilder &gradient) {
   if (!gradient.wants(0))
     return success();
   OpComposer &ops = gradient.ops();
-  Value g = gradient.widen(gradient.resultGradient()), indices = getIndices();
-  SmallVector<int64_t> shape(shapeOf(indices));
-  const auto last = static_cast<int64_t>(shape.size()) - 1;
-  // Scattering knows no batch: its dimensions are indexed by their own ranges.
-  SmallVector<Value> columns;
-  for (int64_t d = 0; d < static_cast<int64_t>(getBatchDims()); ++d) {
-    SmallVector<int64_t> column(shape);
-    column[last] = 1;
-    columns.push_back(ops.iota(column, elementTypeOf(indices), d));
+  Value g = gradient.widen(gradient.resultGradient());
+  const ArrayRef<int64_t> data = shapeOf(getData()), tuples = shapeOf(getIndices());
+  const size_t batch = getBatchDims(), depth = tuples.back();
+  const ArrayRef<int64_t> indexed = data.slice(batch, depth), rest = data.drop_front(batch + depth);
+  const int64_t size = llvm::product_of(indexed),
+                places = llvm::product_of(tuples.drop_back().drop_front(batch));
+  Value flat = flatten(ops, getIndices(), indexed);
+  // [batch..., places, rest...], and one index for each place
+  SmallVector<int64_t> rows(data.take_front(batch)), table(rows), columns(rows);
+  rows.push_back(places);
+  table.push_back(size);
+  columns.push_back(places);
+  columns.append(rest.size(), 1);
+  llvm::append_range(rows, rest);
+  llvm::append_range(table, rest);
+  Value sums;
+  if (batch == 0) {
+    sums = SegmentSumOp::create(ops.builder, ops.loc, RankedTensorType::get(table, elementTypeOf(g)), g, flat,
+                                0);
+  } else {
+    Value zeros = ops.fill(RankedTensorType::get(table, elementTypeOf(g)), 0);
+    sums = ScatterElementsOp::create(ops.builder, ops.loc, zeros.getType(), zeros,
+                                     ops.broadcast(ops.reshape(flat, columns), rows), ops.reshape(g, rows),
+                                     static_cast<int64_t>(batch), ScatterReduction::Add);
   }
-  columns.push_back(indices);
-  Value zeros = makeZeros(ops, gradient.widen(getData()));
-  gradient.add(0, ScatterNDOp::create(ops.builder, ops.loc, zeros.getType(), zeros, ops.concat(columns, last),
-                                      g, ScatterReduction::Add));
+  gradient.add(0, ops.reshape(sums, data));
   return success();
 }
 

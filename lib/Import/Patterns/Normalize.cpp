@@ -322,6 +322,76 @@ struct GatherNDOfOwnRows : OpRewritePattern<GatherNDOp> {
   }
 };
 
+/// The rows that a gather_nd chooses by one index each, as a gather.
+struct GatherNDToGather : OpRewritePattern<GatherNDOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(GatherNDOp op, PatternRewriter &rewriter) const override {
+    const ArrayRef<int64_t> shape = GraphBuilder::shapeOf(op.getIndices());
+    if (op.getBatchDims() != 0 || shape.back() != 1)
+      return failure();
+    GraphBuilder b(rewriter, op.getLoc());
+    rewriter.replaceOp(op, b.gather(op.getData(), b.reshape(op.getIndices(), shape.drop_back()), 0));
+    return success();
+  }
+};
+
+/// Whether each element of `value` is an index of a dimension of `size` elements, without a sign: what
+/// arg_reduce gives.
+bool indexesFromBegin(Value value, int64_t size) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto found = dyn_cast<ArgReduceOp>(op))
+      return GraphBuilder::shapeOf(found.getInput())[found.getAxis()] <= size;
+    auto cast = dyn_cast<ElementwiseOp>(op);
+    if (!isa<ReshapeOp>(op) && !(cast && cast.getKind() == ElementwiseKind::Cast))
+      return false;
+    value = op->getOperand(0);
+  }
+  return false;
+}
+
+/// Reads of flattened rows in which each row looks into its own, data[row * n + place[row]]: rows are a
+/// dimension of the batch. That is how torchscript exports the last token of every sequence.
+struct FlatGatherOfOwnRows : OpRewritePattern<GatherOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(GatherOp op, PatternRewriter &rewriter) const override {
+    auto flat = op.getData().getDefiningOp<ReshapeOp>();
+    auto sum = op.getIndices().getDefiningOp<ElementwiseOp>();
+    if (!flat || !sum || sum.getKind() != ElementwiseKind::Add || op.getAxis() != 0 || op.getOffset())
+      return failure();
+    const ArrayRef<int64_t> apart = GraphBuilder::shapeOf(flat.getInput()),
+                            data = GraphBuilder::shapeOf(op.getData()),
+                            shape = GraphBuilder::shapeOf(op.getIndices());
+    if (shape.empty() || apart.size() < 2 || apart[0] != shape[0] || apart[0] < 2 ||
+        apart.drop_front(2) != data.drop_front(1))
+      return failure();
+    for (unsigned i : {0, 1}) {
+      const auto rows = matchAffine(sum.getInputs()[i]);
+      Value place = sum.getInputs()[1 - i];
+      if (!rows || rows->constant != 0 || !isRow(*rows, shape, apart[1]) ||
+          !indexesFromBegin(place, apart[1]))
+        continue;
+      GraphBuilder b(rewriter, op.getLoc());
+      SmallVector<int64_t> tuples(shape);
+      tuples.push_back(1);
+      rewriter.replaceOp(op, b.gatherND(flat.getInput(), b.reshape(b.broadcast(place, shape), tuples), 1));
+      return success();
+    }
+    return failure();
+  }
+
+private:
+  /// Whether a function of an index of `shape` is its first part, `stride` times. Its dimensions are the
+  /// last of `shape`.
+  static bool isRow(const Affine &rows, ArrayRef<int64_t> shape, int64_t stride) {
+    if (rows.coefficients.size() != shape.size())
+      return false;
+    for (auto [d, coefficient] : llvm::enumerate(rows.coefficients))
+      if (shape[d] > 1 && coefficient != (d == 0 ? stride : 0))
+        return false;
+    return true;
+  }
+};
+
 /// A parameter that is transposed to be contracted is contracted as it lies: an order of labels.
 struct ContractTransposedParameter : OpRewritePattern<ContractOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -345,7 +415,8 @@ struct ContractTransposedParameter : OpRewritePattern<ContractOp> {
 void populateNormalizePatterns(RewritePatternSet &patterns) {
   patterns.add<ComposeReshapes, ComposeTransposes, ComposeSlices, TransposeInsideReshapes, BroadcastToReshape,
                BroadcastAfterElementwise, DropNeutral, GatherToSlice, FlatGatherToSlice, GatherNDToBroadcast,
-               GatherNDOfOwnRows, ContractTransposedParameter>(patterns.getContext());
+               GatherNDOfOwnRows, GatherNDToGather, FlatGatherOfOwnRows, ContractTransposedParameter>(
+      patterns.getContext());
 }
 
 } // namespace colossal

@@ -332,6 +332,19 @@ def gather_last(path, first=0):
          {"rows": (np.arange(3) + first).reshape(3, 1) % 3, "last": np.array([1])})
 
 
+def gather_flat(path, order="rows"):
+    """x[row, place[row]] of a batch, read from all rows flattened; `order`: what is counted row by row, or from the last row."""
+    n = h.make_node
+    begin = np.arange(3) * 5
+    save(path, [n("ArgMax", ["scores"], ["place"], axis=1, keepdims=0), n("Add", ["place", "begin"], ["flat"]), n("Reshape", ["x", "all"], ["rows"]), n("Gather", ["rows", "flat"], ["y"])],
+         [value("x", [3, 5, 8]), value("scores", [3, 5])], [value("y", [3, 8])], {"begin": begin if order == "rows" else begin[::-1].copy(), "all": np.array([15, 8])})
+
+
+def gather_single(path):
+    """Rows of a table by tuples of one index."""
+    save(path, [h.make_node("GatherND", ["x", "tuples"], ["y"])], [value("x", [3, 5]), value("tuples", [2, 4, 1], I)], [value("y", [2, 4, 5])], {})
+
+
 def tied(path):
     """A head tied to the embedding, transposed; and two biases that are equal because they are zero."""
     w = np.arange(12, dtype=np.float32).reshape(4, 3)
