@@ -171,5 +171,5 @@ std::string training::describeFixedContents(const Contents &contents, ArrayRef<i
   }
   if (isEvenTable(contents, width))
     return "a table of evenly spaced numbers, as distances are";
-  return isTrigonometric(contents, width) ? "a table of cosines and sines" : "";
+  return isTrigonometric(contents, width) ? kCosinesAndSines.str() : "";
 }

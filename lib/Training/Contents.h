@@ -18,6 +18,10 @@ public:
   double operator[](int64_t i) const;
   /// All elements have the same bits.
   bool isUniform() const;
+  /// All are equal, or all rows of a matrix of this shape are: they say nothing of where they come from.
+  bool isUniformIn(llvm::ArrayRef<int64_t> shape) const {
+    return isUniform() || (shape.size() > 1 && repeats(shape.front()));
+  }
   /// It is one part `parts` times, and that part is not uniform.
   bool repeats(int64_t parts) const;
   /// Both have the same type and bits.
@@ -44,7 +48,9 @@ private:
   std::map<std::string, std::unique_ptr<llvm::MemoryBuffer>> files;
 };
 
-/// What a tensor of these contents must be that nobody trains ("a mask", "cosines and sines", ...), or "".
+inline constexpr llvm::StringLiteral kCosinesAndSines = "a table of cosines and sines";
+
+/// What a tensor of these contents must be that nobody trains ("a mask", kCosinesAndSines, ...), or "".
 std::string describeFixedContents(const Contents &contents, llvm::ArrayRef<int64_t> shape);
 
 } // namespace colossal::training

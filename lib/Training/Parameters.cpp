@@ -1,9 +1,10 @@
 //===- Parameters.cpp - which parameters are trained --------------------------===//
 //
-// What a PyTorch user finds in parameters(). A file has more tensors of floats than these, and no word that
-// says which they are: constants of formulas, frequencies, tables of cosines and sines, masks, statistics.
-// They are known by what they are used for and by what stands in them. Names decide nothing but where a
-// buffer has one by which everybody calls it, or an exporter has numbered what it made.
+// What a PyTorch user finds in parameters(). A file has more tensors of floats than these: constants of
+// formulas, frequencies, tables of cosines and sines, masks, statistics. Some exporters say what was a
+// parameter of the module and what a buffer. Else they are known by what they are used for and by what stands
+// in them. Names decide nothing but where a buffer has one by which everybody calls it, or an exporter has
+// numbered what it made.
 //
 //===----------------------------------------------------------------------===//
 #include "Parameters.h"
@@ -162,6 +163,8 @@ static void separate(ParameterOp op, llvm::function_ref<void(ParameterOp, const 
       ofNode[name].push_back(use);
     }
   }
+  if (ofNode.size() > 1) // the exporter has said it of one of them
+    op->removeAttr(kModuleRoleAttr);
   bool isFirst = true;
   OpBuilder b(op);
   b.setInsertionPointAfter(op);
@@ -178,6 +181,12 @@ static void separate(ParameterOp op, llvm::function_ref<void(ParameterOp, const 
 //===----------------------------------------------------------------------===//
 // Classification
 //===----------------------------------------------------------------------===//
+
+static bool isReadTwice(ParameterOp op) {
+  llvm::SetVector<Operation *> readers;
+  findReaders(op.getResult(), readers);
+  return readers.size() > 1 || (!readers.empty() && findUses(readers.front(), op.getResult()).size() > 1);
+}
 
 /// Whether all that is computed from `value` goes through a sine or cosine.
 static bool feedsAnglesOnly(Value value, bool &isAngle, int depth = 0) {
@@ -231,6 +240,16 @@ static StringRef getLastPart(StringRef name) {
   return name.substr(name.rfind('.') + 1);
 }
 
+/// What the exporter says of `op`, or "". What is equal everywhere and read by several nodes may be several
+/// things that were merged: it speaks of one.
+static StringRef getModuleRole(ParameterOp op, const std::optional<Contents> &contents) {
+  auto role = op->getAttrOfType<StringAttr>(kModuleRoleAttr);
+  auto type = cast<RankedTensorType>(op.getType());
+  if (!role || (contents && contents->isUniformIn(type.getShape()) && isReadTwice(op)))
+    return "";
+  return role.getValue();
+}
+
 /// Why `op` is not trained though the loss depends on it, or "".
 static std::string findReason(ParameterOp op, ContentsReader &reader) {
   auto type = cast<RankedTensorType>(op.getType());
@@ -242,18 +261,27 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
     return "a running statistic of a batch normalization";
   if (op->hasAttr(kConstantNodeAttr))
     return "the file has it as a constant, not as an initializer";
+  std::optional<Contents> contents = reader.read(op);
+  if (const StringRef role = getModuleRole(op, contents); role == kIsModuleBuffer)
+    return "a buffer of the module, as the exporter says";
+  else if (role == kIsModuleParameter)
+    // That it asks for no gradient, as such tables do, the file does not say.
+    return contents && describeFixedContents(*contents, type.getShape()) == kCosinesAndSines
+               ? kCosinesAndSines.str()
+               : "";
   static const llvm::StringSet<> buffers = {"running_mean", "running_var", "inv_freq",
                                             "cos_cached",   "sin_cached",  "relative_coords_table",
-                                            "masked_bias",  "attn_mask"};
+                                            "masked_bias",  "attn_mask",   "final_logits_bias"};
   if (buffers.contains(last))
     return "a buffer, by its name";
   if (type.getNumElements() == 1)
     return isLearnedNumber(name) || isSlope(op.getResult()) ? ""
                                                             : "one number, as the constants of formulas are";
+  // Frequencies are a vector; what a network with sines for its activations learns are matrices and biases.
+  const bool isVector = llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) == 1;
   bool isAngle = false;
-  if (feedsAnglesOnly(op.getResult(), isAngle) && isAngle)
+  if (isVector && !isLearnedNumber(name) && feedsAnglesOnly(op.getResult(), isAngle) && isAngle)
     return "only sines and cosines are computed from it";
-  std::optional<Contents> contents = reader.read(op);
   if (!contents)
     return "";
   if (op->hasAttr(kInitialStateAttr) && contents->isUniform() && (*contents)[0] == 0)
@@ -343,14 +371,14 @@ static LogicalResult tie(std::vector<Classified> &all, Patterns &patterns, Conte
   return success();
 }
 
-/// Whether each node that reads `op` has its own: what is equal everywhere is merged by chance. `reason`: why
-/// it is not trained, or "".
+/// Whether each node that reads `op` has its own: what is equal everywhere, or in all rows as the rates that
+/// a state space begins with, is merged by chance. `reason`: why it is not trained, or "".
 static bool isMerged(ParameterOp op, StringRef reason, Rules &rules, ContentsReader &reader) {
   const std::vector<std::string> names = getAllNames(op);
   std::optional<Contents> contents = reason.empty() ? reader.read(op) : std::nullopt;
-  return rules.untie.match(names) ||
-         (contents && contents->isUniform() && cast<RankedTensorType>(op.getType()).getNumElements() > 1 &&
-          !rules.tie.match(names));
+  auto type = cast<RankedTensorType>(op.getType());
+  return rules.untie.match(names) || (contents && contents->isUniformIn(type.getShape()) &&
+                                      type.getNumElements() > 1 && !rules.tie.match(names));
 }
 
 FailureOr<std::set<std::string>> training::separateMerged(func::FuncOp function, const ParameterRules &given,
@@ -364,11 +392,7 @@ FailureOr<std::set<std::string>> training::separateMerged(func::FuncOp function,
   std::set<std::string> frozen;
   const SmallVector<ParameterOp> ops(function.getOps<ParameterOp>());
   for (ParameterOp op : ops) {
-    llvm::SetVector<Operation *> readers;
-    findReaders(op.getResult(), readers);
-    const bool isReadTwice =
-        readers.size() > 1 || (!readers.empty() && findUses(readers.front(), op.getResult()).size() > 1);
-    if (isReadTwice && isMerged(op, findReason(op, reader), rules, reader))
+    if (isReadTwice(op) && isMerged(op, findReason(op, reader), rules, reader))
       separate(op, [&](ParameterOp copy, const std::string &node) {
         copy.setName((op.getName() + "@" + node).str());
         std::vector<std::string> called = getAllNames(op);
@@ -421,7 +445,7 @@ FailureOr<std::vector<Classified>> training::classify(func::FuncOp function, con
         other.info.type = type;
         other.info.why = rules.untie.match(names)
                              ? "--untie"
-                             : "its elements are all equal, and it is read in several places";
+                             : "its elements or rows are all equal, and it is read in several places";
         all.push_back(std::move(other));
       });
     for (size_t i = at; i < all.size(); ++i) {

@@ -20,6 +20,10 @@ inline constexpr llvm::StringLiteral kConstantNodeAttr = "colossal.constant_node
 /// A recurrence begins with it as it is, one state for each sample of a batch (unit).
 inline constexpr llvm::StringLiteral kInitialStateAttr = "colossal.initial_state";
 
+/// What the exporter says that it was in the module (string): kIsModuleParameter, or kIsModuleBuffer.
+inline constexpr llvm::StringLiteral kModuleRoleAttr = "colossal.module_role";
+inline constexpr llvm::StringLiteral kIsModuleParameter = "parameter", kIsModuleBuffer = "buffer";
+
 /// Whether a name is of those that torch.onnx gives what it makes itself, as the scale and bias of an
 /// instance normalization that has none: val_12.
 inline bool isNumberedByExporter(llvm::StringRef name) {

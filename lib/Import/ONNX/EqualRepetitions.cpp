@@ -179,7 +179,7 @@ private:
       if (!element || !llvm::all_of(like->dims(), [](int64_t size) { return size >= 0; }))
         return false;
       auto type = RankedTensorType::get(ArrayRef<int64_t>(like->dims().data(), like->dims_size()), element);
-      areParameters.push_back(becomesParameter(type, like->name(), true));
+      areParameters.push_back(becomesParameter(type, like->name(), true, file));
       if (!owned.insert(like).second || givers.nodeOf.contains(llvm::CachedHashStringRef(like->name())))
         return false;
     }

@@ -34,7 +34,7 @@ llvm::Expected<mlir::DenseElementsAttr> readTensor(mlir::MLIRContext *context,
 /// What stands for a string (NarrowTypes.h): XXH3-64, 0 for the empty one.
 int64_t digestText(llvm::StringRef text);
 /// Whether a tensor of `type` becomes a parameter, and not a constant. `isInitializer`: it may be a weight.
-bool becomesParameter(mlir::RankedTensorType type, llvm::StringRef name, bool isInitializer);
+bool becomesParameter(mlir::RankedTensorType type, llvm::StringRef name, bool isInitializer, ModelFile &file);
 /// Contents given by the user for an input of `type` (an element type, and a shape where known).
 /// Of strings, the texts are added to `texts`.
 llvm::Expected<mlir::DenseElementsAttr> readContents(const InputContents &contents, mlir::Type element,
@@ -118,6 +118,8 @@ private:
   mlir::Value importParameter(const onnx::TensorProto &tensor, llvm::StringRef name,
                               mlir::RankedTensorType type, const std::optional<TensorBytes> &bytes,
                               mlir::ElementsAttr data);
+  /// Notes what the exporter says of `name`, one of the parameter's.
+  void noteModuleRole(ParameterOp parameter, llvm::StringRef name);
   mlir::Value findSamePlace(llvm::StringRef name, mlir::RankedTensorType type, const TensorBytes &bytes);
   mlir::Value findEqual(llvm::StringRef name, mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
   struct KnownParameter;

@@ -229,7 +229,8 @@ bool Lengthening::apply() {
       const Type element = getElementType(shorter.ctx, tensor->data_type());
       const auto type =
           RankedTensorType::get(ArrayRef<int64_t>(tensor->dims().data(), tensor->dims_size()), element);
-      if (becomesParameter(type, tensor->name(), true) && !(place = shorter.addParameter(*tensor, type)))
+      if (becomesParameter(type, tensor->name(), true, shorter.file) &&
+          !(place = shorter.addParameter(*tensor, type)))
         return false;
     }
     ownParameters.clear();

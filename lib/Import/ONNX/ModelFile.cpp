@@ -7,9 +7,11 @@
 //===----------------------------------------------------------------------===//
 #include "ModelFile.h"
 
+#include "colossal/Import/ParameterRoles.h"
 #include "colossal/Output/OutputFile.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include <algorithm>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -332,6 +334,27 @@ Expected<std::unique_ptr<ModelFile>> ModelFile::open(const std::string &path, Pa
 //===----------------------------------------------------------------------===//
 // Tensors
 //===----------------------------------------------------------------------===//
+
+// torch.onnx writes beside an initializer's shape what torch.export knows of it: a parameter of the module, a
+// buffer, or a tensor that its code holds. What the exporter has folded since has a name of its own, and
+// none.
+StringRef ModelFile::getModuleRole(StringRef name) {
+  if (!moduleRoles) {
+    moduleRoles.emplace();
+    for (const onnx::ValueInfoProto &value : model->graph().value_info())
+      for (const onnx::StringStringEntryProto &entry : value.metadata_props()) {
+        if (entry.key() != "pkg.torch.export.graph_signature.InputSpec.kind")
+          continue;
+        const StringRef role = StringSwitch<StringRef>(entry.value())
+                                   .Case("PARAMETER", kIsModuleParameter)
+                                   .Cases({"BUFFER", "CONSTANT_TENSOR"}, kIsModuleBuffer)
+                                   .Default("");
+        if (!role.empty())
+          (*moduleRoles)[value.name()] = role;
+      }
+  }
+  return moduleRoles->lookup(name);
+}
 
 unsigned getElementBits(int32_t type) {
   switch (type) {

@@ -12,6 +12,7 @@
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include <map>
 #include <memory>
@@ -61,6 +62,9 @@ public:
   static llvm::Expected<std::unique_ptr<ModelFile>> open(const std::string &path, Part part = Part::All);
 
   const onnx::ModelProto &proto() const { return *model; }
+  /// What exporters say of the graph's initializer `name` (kIsModuleParameter, kIsModuleBuffer of
+  /// ParameterRoles.h); "" where they say nothing.
+  llvm::StringRef getModuleRole(llvm::StringRef name);
   /// Whether external data whose file does not exist is described (TensorBytes::missing) and not an error.
   void setAllowMissing(bool allow) { allowMissing = allow; }
   /// The dense bytes of `tensor`, if its encoding has them in a file (not copied into the proto); null
@@ -75,6 +79,7 @@ private:
   onnx::ModelProto *model = google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
   std::vector<std::pair<uint64_t, uint64_t>> places; // offset and length of payloads left out of `model`
   std::map<std::string, std::unique_ptr<MappedFile>> external;
+  std::optional<llvm::StringMap<llvm::StringRef>> moduleRoles; ///< found where they are asked for first
   bool allowMissing = false;
 };
 

@@ -2,8 +2,8 @@
 //
 // A parameter names the bytes of its initializer in their file; nothing is copied. Initializers with equal or
 // transposed-equal contents (tied embeddings) are one parameter, so that training changes both and
-// checkpoints keep both names. Tensors whose elements are all equal (biases of 0, scales of 1) are never
-// tied: their equality says nothing.
+// checkpoints keep both names. Tensors whose elements are all equal (biases of 0, scales of 1), or whose rows
+// are (rates that a state space begins with), are never tied: their equality says nothing.
 //
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
@@ -54,8 +54,15 @@ uint64_t sample(const MatrixView &view, RankedTensorType type, ArrayRef<int64_t>
                             hashElement(view.rows - 1, view.columns - 1));
 }
 
+/// Whether all parts of `width` bytes are equal.
 bool isUniform(ArrayRef<uint8_t> bytes, int64_t width) {
   return std::memcmp(bytes.data(), bytes.data() + width, bytes.size() - width) == 0;
+}
+
+/// Whether all rows of a matrix of two rows or more are equal.
+bool hasEqualRows(RankedTensorType type, ArrayRef<uint8_t> bytes) {
+  const int64_t rows = type.getRank() < 2 ? 1 : type.getDimSize(0), size = bytes.size();
+  return rows > 1 && size % rows == 0 && isUniform(bytes, size / rows);
 }
 
 bool areEqual(const MatrixView &a, const MatrixView &b) {
@@ -94,7 +101,8 @@ Value Importer::findSamePlace(StringRef name, RankedTensorType type, const Tenso
 std::pair<Importer::KnownParameter *, bool> Importer::findKnown(RankedTensorType type,
                                                                 ArrayRef<uint8_t> bytes) {
   bool isPacked = int64_t(bytes.size()) < type.getNumElements();
-  if (type.getNumElements() < 2 || isUniform(bytes, isPacked ? 1 : bytes.size() / type.getNumElements()))
+  if (type.getNumElements() < 2 || isUniform(bytes, isPacked ? 1 : bytes.size() / type.getNumElements()) ||
+      hasEqualRows(type, bytes))
     return {};
   for (bool transposed : {false, true}) {
     if (transposed && (isPacked || type.getRank() != 2 || type.getDimSize(0) == 1 || type.getDimSize(1) == 1))
@@ -147,6 +155,13 @@ std::optional<TensorBytes> Importer::addParameter(const onnx::TensorProto &tenso
   return *bytes;
 }
 
+void Importer::noteModuleRole(ParameterOp parameter, StringRef name) {
+  const StringRef role = file.getModuleRole(name);
+  // What is a parameter under one of its names is trained.
+  if (!role.empty() && (role == kIsModuleParameter || parameter.getName() == name))
+    parameter->setAttr(kModuleRoleAttr, builder.getStringAttr(role));
+}
+
 Value Importer::importParameter(const onnx::TensorProto &tensor, StringRef name, RankedTensorType type,
                                 const std::optional<TensorBytes> &bytes, ElementsAttr data) {
   if (bytes)
@@ -178,9 +193,10 @@ Value Importer::constantStrings(const std::vector<std::string> &strings, ArrayRe
       .constant(DenseElementsAttr::get(RankedTensorType::get(shape, element), digests));
 }
 
-bool becomesParameter(RankedTensorType type, StringRef name, bool isInitializer) {
+bool becomesParameter(RankedTensorType type, StringRef name, bool isInitializer, ModelFile &file) {
   const bool isWeight =
-      isa<FloatType>(type.getElementType()) && isInitializer && (type.getRank() > 0 || isLearnedNumber(name));
+      isa<FloatType>(type.getElementType()) && isInitializer &&
+      (type.getRank() > 0 || isLearnedNumber(name) || file.getModuleRole(name) == kIsModuleParameter);
   return type.getNumElements() > kFoldLimit || (isWeight && type.getNumElements() > 0);
 }
 
@@ -206,7 +222,7 @@ FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringR
     builder.setInsertionPointToStart(&body);
   texts.insert(tensor.string_data().begin(), tensor.string_data().end());
   Value value;
-  if (becomesParameter(type, name, isInitializer)) {
+  if (becomesParameter(type, name, isInitializer, file)) {
     DenseElementsAttr data;
     if (!*bytes) {
       auto read = readTensor(ctx, tensor, *bytes);
@@ -217,6 +233,8 @@ FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringR
     value = importParameter(tensor, name, type, *bytes, data);
     if (auto parameter = value.getDefiningOp<ParameterOp>(); parameter && !isInitializer)
       parameter->setAttr(kConstantNodeAttr, builder.getUnitAttr());
+    else if (parameter)
+      noteModuleRole(parameter, name);
   } else {
     auto read = readTensor(ctx, tensor, *bytes);
     if (!read)
