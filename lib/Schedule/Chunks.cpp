@@ -94,6 +94,46 @@ static llvm::DenseSet<Operation *> findWeightGradients(func::FuncOp function,
   return found;
 }
 
+/// Of a pass of gradients of weights, the backward pass that it belongs to, behind which others may stand
+/// before it.
+static int64_t getPass(const dist::Pipeline &pipeline, int64_t chunk) {
+  const bool isOfWeights =
+      pipeline.splits && 2 * pipeline.chunks <= chunk && chunk < pipeline.countTurnChunks();
+  return isOfWeights ? chunk - pipeline.chunks : chunk;
+}
+
+/// The chunk in which `operand` is there; the first one of what is no part of a turn.
+static int64_t getMaker(func::FuncOp function, Value operand, const ChunkOfOp &chunkOf) {
+  auto argument = dyn_cast<BlockArgument>(operand);
+  if (!argument)
+    return chunkOf.lookup(operand.getDefiningOp());
+  // Others are what turns add up.
+  const bool isGiven = argument.getArgNumber() < function.getNumArguments();
+  return isGiven ? dist::getChunk(function.getArgAttrDict(argument.getArgNumber())) : 0;
+}
+
+LogicalResult schedule::checkPassChunks(func::FuncOp function, const dist::Pipeline &pipeline,
+                                        const llvm::DenseSet<Operation *> &turnOps,
+                                        const ChunkOfOp &chunkOf) {
+  for (Operation &op : function.front().without_terminator()) {
+    if (!turnOps.contains(&op))
+      continue;
+    const int64_t reader = chunkOf.lookup(&op);
+    for (Value operand : op.getOperands()) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      const bool isReceived = argument && argument.getArgNumber() < function.getNumArguments() &&
+                              function.getArgAttr(argument.getArgNumber(), dist::kMessagesAttrName);
+      if (argument ? !isReceived : !turnOps.contains(operand.getDefiningOp()))
+        continue;
+      const int64_t maker = getMaker(function, operand, chunkOf);
+      if (maker > reader || (getPass(pipeline, maker) == maker && maker > getPass(pipeline, reader)))
+        return op.emitOpError("stands in pass ")
+               << reader << " of its stage and reads what pass " << maker << " makes";
+    }
+  }
+  return success();
+}
+
 ChunkOfOp schedule::findPassChunks(func::FuncOp function, const dist::Pipeline &pipeline,
                                    const llvm::DenseSet<Operation *> &turnOps,
                                    const llvm::DenseSet<Operation *> &opsBehind) {
@@ -116,27 +156,23 @@ ChunkOfOp schedule::findPassChunks(func::FuncOp function, const dist::Pipeline &
     if (!turnOps.contains(&op) || chunkOf.contains(&op))
       continue;
     int64_t chunk = 0;
-    for (Value operand : op.getOperands()) {
-      auto argument = dyn_cast<BlockArgument>(operand);
-      if (!argument)
-        chunk = std::max(chunk, chunkOf.lookup(operand.getDefiningOp()));
-      else if (argument.getArgNumber() < function.getNumArguments()) // others are what turns add up
-        chunk = std::max(chunk, dist::getChunk(function.getArgAttrDict(argument.getArgNumber())));
-    }
+    for (Value operand : op.getOperands())
+      chunk = std::max(chunk, getPass(pipeline, getMaker(function, operand, chunkOf)));
     const bool isBackward = pipeline.chunks <= chunk && chunk < 2 * pipeline.chunks;
     chunkOf[&op] = chunk + (isBackward && ofWeights.contains(&op) ? pipeline.chunks : 0);
     free.push_back(&op);
   }
   // What is made of the forward pass alone, such as scores made again, is made where it is read; for the
   // gradients of weights the backward pass makes it, which frees more than they keep. What is kept for them
-  // is kept narrow, and widened there.
+  // is kept narrow, and widened there. What only those of a later pass read is made with them.
   for (Operation *op : llvm::reverse(free)) {
     std::optional<int64_t> first;
     for (Operation *user : op->getUsers())
       if (auto chunk = chunkOf.find(user); chunk != chunkOf.end() && turnOps.contains(user))
         first = std::min(first.value_or(chunk->second), chunk->second);
     int64_t &own = chunkOf[op];
-    if (first && (*first < 2 * pipeline.chunks || (own >= pipeline.chunks && isWidening(op))))
+    if (first && (*first < 2 * pipeline.chunks || (own >= pipeline.chunks && isWidening(op)) ||
+                  (own >= 2 * pipeline.chunks && *first > own)))
       own = *first;
     else if (first && own < pipeline.chunks)
       own = *first - pipeline.chunks;

@@ -31,6 +31,12 @@ ChunkOfOp findPassChunks(mlir::func::FuncOp function, const dist::Pipeline &pipe
                          const llvm::DenseSet<mlir::Operation *> &turnOps,
                          const llvm::DenseSet<mlir::Operation *> &opsBehind);
 
+/// Fails where one of `turnOps` stands in a pass that may run before what it reads is there: the gradients of
+/// a chunk's weights wait for its own backward pass only.
+mlir::LogicalResult checkPassChunks(mlir::func::FuncOp function, const dist::Pipeline &pipeline,
+                                    const llvm::DenseSet<mlir::Operation *> &turnOps,
+                                    const ChunkOfOp &chunkOf);
+
 } // namespace colossal::schedule
 
 #endif // COLOSSAL_LIB_SCHEDULE_CHUNKS_H

@@ -564,8 +564,11 @@ FailureOr<Program> FunctionLowering::run() {
   if (failed(findTurnOps()) || failed(bindInputs()) || failed(bindAccumulations()))
     return failure();
   findStateResults();
-  if (pipeline)
+  if (pipeline) {
     chunkOf = findPassChunks(state.function, *pipeline, state.turnOps, state.opsBehind);
+    if (failed(checkPassChunks(state.function, *pipeline, state.turnOps, chunkOf)))
+      return failure();
+  }
   auto lowerChunks = [&](Phase phase) {
     for (int64_t chunk = 0; chunk < chunks; ++chunk)
       if (failed(lowerChunk(chunk, phase)))
