@@ -1,6 +1,7 @@
-"""PyTorch's side of training.py: trains a model of test/Models in a process of its own, as many steps as it is told.
+"""PyTorch's side of training.py: trains a model of test/Models in a process of its own, as many steps as it is told, or runs it.
 
-Each line on standard input is a number of steps; the answer is one JSON line with the seconds of each. The first answer, before any
+Each line on standard input is a number of steps; the answer is one JSON line with the seconds of each, and its loss, or the mean of its output's
+absolute values. The first answer, before any
 input, says that all is imported and nothing built. The weights are those of the exported file, from the same seed.
 """
 import argparse
@@ -91,6 +92,21 @@ class Trainer:
         return time.perf_counter() - begin, float(loss.detach())
 
 
+class Runner(Trainer):
+    """Inference of the whole model in the precision."""
+
+    def __init__(self, options, rank, world):
+        super().__init__(options, rank, world)
+        if options.precision == "bf16":
+            self.model.to(torch.bfloat16)
+
+    def step(self):
+        begin = time.perf_counter()
+        with torch.inference_mode():
+            output = self.forward(**{name: self.data[name] for name in self.inputs}, **self.constants)[self.output]
+        return time.perf_counter() - begin, float(output.float().abs().mean())
+
+
 def serve(options, rank=0, world=1):
     torch.set_num_threads(options.threads)
     if world > 1:
@@ -104,7 +120,7 @@ def serve(options, rank=0, world=1):
             distributed.broadcast_object_list(steps, 0)
         if not steps[0]:
             break
-        trainer = trainer or Trainer(options, rank, world)
+        trainer = trainer or (Runner if options.inference else Trainer)(options, rank, world)
         seconds, losses = zip(*(trainer.step() for _ in range(steps[0])))
         answer(rank, seconds=seconds, losses=losses)
     if world > 1:
@@ -124,6 +140,7 @@ def main():
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--clip", type=float, default=0)
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
+    parser.add_argument("--inference", action="store_true", help="run the model, and train nothing")
     options = parser.parse_args()
     serve(options, options.rank, options.world)
 
