@@ -554,7 +554,7 @@ LogicalResult Model::build(RefinementOf refinementOf, std::vector<Pin> &pins) {
       return failure();
   for (const Program &program : programs)
     addTransfers(program);
-  shareUses();
+  addUses();
   return success();
 }
 

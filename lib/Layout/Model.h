@@ -177,6 +177,8 @@ private:
   void addTransfers(const Program &program);
   Transfer makeTransfer(mlir::Value value, const Source &source, int to, const CandidateLayouts &want,
                         MovedValue moved);
+  /// Adds what transfers cost.
+  void addUses();
   /// A value that several uses read is brought to one layout first, by a node of its own, and from there to
   /// each of them that does not take it as it is made: so they pay once for what they share, and the bound is
   /// that of what is priced.

@@ -94,6 +94,18 @@ void Model::addUse(const Transfer &transfer) {
 /// made as they want it: that costs more than it will in the program.
 static constexpr size_t kMostSharedRows = 400;
 
+void Model::addUses() {
+  // On one rank all lies in one way.
+  const bool isChoice = llvm::any_of(transfers, [](const Transfer &transfer) {
+    return transfer.have.distinct.size() > 1 || transfer.want.distinct.size() > 1;
+  });
+  if (isChoice)
+    shareUses();
+  for (const Transfer &transfer : transfers)
+    if (nodes[transfer.to].kind != NodeInfo::Kind::Shared)
+      addUse(transfer);
+}
+
 void Model::shareUses() {
   llvm::MapVector<Value, SmallVector<size_t, 2>> usesOf;
   for (auto [i, transfer] : llvm::enumerate(transfers))
@@ -166,9 +178,6 @@ void Model::shareUses() {
     }
   }
   transfers = std::move(all);
-  for (const Transfer &transfer : transfers)
-    if (nodes[transfer.to].kind != NodeInfo::Kind::Shared)
-      addUse(transfer);
 }
 
 Transfer Model::makeTransfer(Value value, const Source &source, int to, const CandidateLayouts &want,

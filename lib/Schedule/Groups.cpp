@@ -53,16 +53,21 @@ OpClass schedule::classify(Operation *op) {
 }
 
 bool schedule::isReadInPlace(const FusionGroup &group, Value value) {
-  auto visit = [&](auto self, Value read, bool isMoved) -> bool {
-    return llvm::all_of(read.getUsers(), [&](Operation *user) {
-      if (isMovement(user))
-        return self(self, user->getResult(0), true);
-      auto kernel = dyn_cast<KernelOpInterface>(user);
-      return !llvm::is_contained(group.ops, user) ||
-             (!isMoved && kernel && kernel.readsAtOwnIndex() && group.aligned.lookup(user));
-    });
+  auto shows = [&](auto self, Value moved) -> bool {
+    Operation *movement = moved.getDefiningOp();
+    return movement && isMovement(movement) && llvm::any_of(movement->getOperands(), [&](Value operand) {
+             return operand == value || self(self, operand);
+           });
   };
-  return visit(visit, value, false);
+  // The group has few ops, and a number that all updates read has thousands of users.
+  return llvm::all_of(group.ops, [&](Operation *op) {
+    if (isMovement(op))
+      return true;
+    auto kernel = dyn_cast<KernelOpInterface>(op);
+    const bool isInPlace = kernel && kernel.readsAtOwnIndex() && group.aligned.lookup(op);
+    return llvm::all_of(op->getOperands(),
+                        [&](Value operand) { return operand == value ? isInPlace : !shows(shows, operand); });
+  });
 }
 
 bool schedule::mayTakeInput(const FusionGroup &group) {
