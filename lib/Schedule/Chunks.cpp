@@ -94,15 +94,15 @@ static llvm::DenseSet<Operation *> findWeightGradients(func::FuncOp function,
   return found;
 }
 
-/// Of a pass of gradients of weights, the backward pass that it belongs to, behind which others may stand
-/// before it.
+/// Of a pass with the gradients of weights, the backward pass that it belongs to; others may run between the
+/// two. All other passes are their own.
 static int64_t getPass(const dist::Pipeline &pipeline, int64_t chunk) {
   const bool isOfWeights =
       pipeline.splits && 2 * pipeline.chunks <= chunk && chunk < pipeline.countTurnChunks();
   return isOfWeights ? chunk - pipeline.chunks : chunk;
 }
 
-/// The chunk in which `operand` is there; the first one of what is no part of a turn.
+/// The chunk that makes `operand`, or to which it is given; the first one for what is no part of a turn.
 static int64_t getMaker(func::FuncOp function, Value operand, const ChunkOfOp &chunkOf) {
   auto argument = dyn_cast<BlockArgument>(operand);
   if (!argument)

@@ -55,8 +55,10 @@ public:
     bool isUsed = true;
     for (const One &one : all)
       if (!one.isUsed) {
-        emitError(loc) << option << " '" << one.text
-                       << "' matches no parameter (--print-parameters lists them)";
+        emitError(loc)
+            << option << " '" << one.text
+            << "' matches no parameter (--print-parameters lists them; what stands somewhere in a name is '.*"
+            << one.text << ".*')";
         isUsed = false;
       }
     return success(isUsed);
@@ -262,9 +264,10 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
   if (op->hasAttr(kConstantNodeAttr))
     return "the file has it as a constant, not as an initializer";
   std::optional<Contents> contents = reader.read(op);
-  if (const StringRef role = getModuleRole(op, contents); role == kIsModuleBuffer)
+  const StringRef role = getModuleRole(op, contents);
+  if (role == kIsModuleBuffer)
     return "a buffer of the module, as the exporter says";
-  else if (role == kIsModuleParameter)
+  if (role == kIsModuleParameter)
     // That it asks for no gradient, as such tables do, the file does not say.
     return contents && describeFixedContents(*contents, type.getShape()) == kCosinesAndSines
                ? kCosinesAndSines.str()

@@ -34,6 +34,7 @@ llvm::Expected<mlir::DenseElementsAttr> readTensor(mlir::MLIRContext *context,
 /// What stands for a string (NarrowTypes.h): XXH3-64, 0 for the empty one.
 int64_t digestText(llvm::StringRef text);
 /// Whether a tensor of `type` becomes a parameter, and not a constant. `isInitializer`: it may be a weight.
+/// `file`: whose exporter may have said that it is one.
 bool becomesParameter(mlir::RankedTensorType type, llvm::StringRef name, bool isInitializer, ModelFile &file);
 /// Contents given by the user for an input of `type` (an element type, and a shape where known).
 /// Of strings, the texts are added to `texts`.

@@ -336,8 +336,8 @@ Expected<std::unique_ptr<ModelFile>> ModelFile::open(const std::string &path, Pa
 //===----------------------------------------------------------------------===//
 
 // torch.onnx writes beside an initializer's shape what torch.export knows of it: a parameter of the module, a
-// buffer, or a tensor that its code holds. What the exporter has folded since has a name of its own, and
-// none.
+// buffer, or a tensor that its code holds. What the exporter has folded has a name of its own, of which
+// nothing is said.
 StringRef ModelFile::getModuleRole(StringRef name) {
   if (!moduleRoles) {
     moduleRoles.emplace();

@@ -295,6 +295,16 @@ private:
   }
 };
 
+/// Whether a function of an index of `shape` is its part `dim`, `step` times.
+bool isPart(const Affine &function, ArrayRef<int64_t> shape, int64_t dim, int64_t step) {
+  if (function.constant != 0)
+    return false;
+  for (auto [d, size] : llvm::enumerate(shape))
+    if (size > 1 && function.coefficients[d] != (int64_t(d) == dim ? step : 0))
+      return false;
+  return true;
+}
+
 /// A gather_nd whose first part of each tuple is the row of the tuple itself, data[row, place[row]]: rows are
 /// a dimension of the batch, and each looks into its own. That is how exporters take the last token of every
 /// sequence.
@@ -311,11 +321,8 @@ struct GatherNDOfOwnRows : OpRewritePattern<GatherNDOp> {
     if (pieces.size() < 2 || GraphBuilder::shapeOf(pieces.front()).back() != 1)
       return failure();
     const auto rows = matchAffine(pieces.front());
-    if (!rows || rows->constant != 0)
+    if (!rows || !isPart(*rows, shape.take_front(last), batch, 1))
       return failure();
-    for (int64_t d = 0; d < last; ++d)
-      if (shape[d] > 1 && rows->coefficients[d] != (d == batch))
-        return failure();
     GraphBuilder b(rewriter, op.getLoc());
     rewriter.replaceOp(op, b.gatherND(op.getData(), b.concat(pieces.drop_front(), last), batch + 1));
     return success();
@@ -365,10 +372,11 @@ struct FlatGatherOfOwnRows : OpRewritePattern<GatherOp> {
         apart.drop_front(2) != data.drop_front(1))
       return failure();
     for (unsigned i : {0, 1}) {
-      const auto rows = matchAffine(sum.getInputs()[i]);
-      Value place = sum.getInputs()[1 - i];
-      if (!rows || rows->constant != 0 || !isRow(*rows, shape, apart[1]) ||
-          !indexesFromBegin(place, apart[1]))
+      Value row = sum.getInputs()[i], place = sum.getInputs()[1 - i];
+      if (GraphBuilder::rankOf(row) != int64_t(shape.size()) || !indexesFromBegin(place, apart[1]))
+        continue;
+      const auto rows = matchAffine(row);
+      if (!rows || !isPart(*rows, shape, 0, apart[1]))
         continue;
       GraphBuilder b(rewriter, op.getLoc());
       SmallVector<int64_t> tuples(shape);
@@ -377,18 +385,6 @@ struct FlatGatherOfOwnRows : OpRewritePattern<GatherOp> {
       return success();
     }
     return failure();
-  }
-
-private:
-  /// Whether a function of an index of `shape` is its first part, `stride` times. Its dimensions are the
-  /// last of `shape`.
-  static bool isRow(const Affine &rows, ArrayRef<int64_t> shape, int64_t stride) {
-    if (rows.coefficients.size() != shape.size())
-      return false;
-    for (auto [d, coefficient] : llvm::enumerate(rows.coefficients))
-      if (shape[d] > 1 && coefficient != (d == 0 ? stride : 0))
-        return false;
-    return true;
   }
 };
 
