@@ -1,21 +1,14 @@
 // Opening a plan and running its programs, seen from the process that holds the ranks.
-#include "runtime/execute/Session.h"
+#include "runtime/execute/SessionCore.h"
 
 #include "runtime/comm/Open.h"
 #include "runtime/device/Registry.h"
-#include "runtime/execute/RankThreads.h"
 #include "runtime/validate/Validate.h"
-
-#include "colossal/Plan/Traffic.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <sched.h>
-#include <set>
-#include <unordered_map>
 
 namespace colossal::runtime {
 
@@ -71,11 +64,6 @@ unsigned localProcesses() {
 /// Whether a program is one of those that callers run; the others load, save and restore.
 bool isForCallers(const plan::Program &program) {
   return program.role() == plan::Program::INFER || program.role() == plan::Program::STEP;
-}
-
-const char *lifeName(plan::Arena::Life life) {
-  constexpr const char *names[] = {"?", "weights", "state", "activations", "io", "workspace"};
-  return names[life];
 }
 
 template <class T>
@@ -151,47 +139,6 @@ Status fits(const plan::Program &program, plan::ByteView data, const Tensors &in
 }
 
 } // namespace
-
-struct Session::Core {
-  std::string path; // of the file
-  plan::PlanFile file;
-  Rank::Shared shared;
-  std::unique_ptr<Driver> driver;
-  std::vector<std::unique_ptr<Rank>> ranks;
-  std::unique_ptr<RankThreads> rankThreads; // after the ranks: it goes first
-  uint32_t rankCount = 1;
-  unsigned threads = 1;
-  std::string warning, remark; // the latter of the weights, to the former
-  std::set<int> hasRun;        // programs
-  /// What the digests of strings stand for: of the plan's own, and of those that the last run's inputs
-  /// brought.
-  std::unordered_map<uint64_t, std::string> texts;
-
-  Status open(const std::string &path, const SessionOptions &options);
-  Status start(const SessionOptions &options);
-  /// How long ranks wait for one another around and in a program that is predicted to take `seconds`, 0 where
-  /// none runs. The watch over all of them, which knows what a rank is doing, is to give up first.
-  void waitAsLongAs(double seconds, bool firstRun) {
-    const Deadline &deadline = shared.deadline;
-    Deadline::Span span = std::max(deadline.unpredicted(), deadline.forPredicted(seconds, firstRun));
-    shared.betweenPrograms = span;
-    if (deadline.followsPrediction() && span < Deadline::longest)
-      span += std::chrono::seconds(2);
-    shared.abort.timeout = span;
-  }
-  /// Whether all processes have opened the same plan; every process calls it.
-  Status comparePlans(Control &control) const;
-  /// Learns the texts of the plan and of a run's inputs; fails where two have one digest.
-  Status learn(const plan::Program *program, const Tensors &inputs);
-  Status scatter(int program, const Tensors &inputs, const SourcedInputs &sourced, Rank &rank);
-  /// Collects texts of processes with one rank each; watched as a run is, so that one that never gives its
-  /// own is named.
-  Status gather(const std::string &mine, std::vector<std::string> &all) {
-    return rankThreads->run([&](Rank &rank) { return rank.control().gather(mine, all); });
-  }
-  /// After a run: whether what it computed for this lies in its ranges, on the ranks of this process.
-  Status checkComputed(int program);
-};
 
 Session::Session(std::unique_ptr<Core> core) : core(std::move(core)) {}
 
@@ -621,110 +568,6 @@ Status Session::outputs(int program, Tensors &outputs, const std::vector<std::st
     outputs.emplace(binding.name(), std::move(tensor));
   }
   return {};
-}
-
-Status Session::memory(std::vector<RankMemory> &report) {
-  using nlohmann::json;
-  std::vector<std::string> texts;
-  for (const std::unique_ptr<Rank> &rank : core->ranks) {
-    json rows = json::array();
-    const auto &arenas = *rank->ownStage().arenas;
-    for (int arena = 0; arena < arenas.size(); ++arena)
-      rows.push_back({std::string(lifeName(arenas.Get(arena).life())) + " (" + arenas.Get(arena).name() + ")",
-                      arenas.Get(arena).bytes(), rank->memory().residentBytes(static_cast<uint32_t>(arena))});
-    auto also = [&](const char *kind, uint64_t bytes) {
-      if (bytes)
-        rows.push_back({kind, bytes, bytes});
-    };
-    also("tile scratch", rank->deviceInfo().scratchBytes());
-    also("library", rank->libraryBytes());
-    // A communicator that stages holds what the plan states; plans of before state nothing.
-    if (const uint64_t staging = rank->stagingBytes())
-      rows.push_back(
-          {"staging",
-           std::max<uint64_t>(staging, plan().staging_bytes() + plan::waitingBytes(rank->ownStage())),
-           staging});
-    texts.push_back(rows.dump());
-  }
-  if (core->ranks.size() != ranks())
-    COLOSSAL_RETURN_IF_ERROR(core->gather(std::string(texts[0]), texts));
-  report.clear();
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    RankMemory memory;
-    memory.rank = static_cast<uint32_t>(rank);
-    for (const json &row : json::parse(texts[rank]))
-      memory.rows.push_back({row[0], row[1], row[2]});
-    report.push_back(std::move(memory));
-  }
-  return {};
-}
-
-Status Session::devices(std::vector<RankDevice> &report) {
-  using nlohmann::json;
-  std::vector<std::string> texts;
-  for (const std::unique_ptr<Rank> &rank : core->ranks) {
-    const DeviceDescription device = rank->deviceInfo().describe();
-    texts.push_back(json{device.name, device.emulated, device.emulatedInstructions}.dump(
-        -1, ' ', false, json::error_handler_t::replace));
-  }
-  if (core->ranks.size() != ranks())
-    COLOSSAL_RETURN_IF_ERROR(core->gather(std::string(texts[0]), texts));
-  report.clear();
-  for (uint32_t rank = 0; rank < texts.size(); ++rank) {
-    const json row = json::parse(texts[rank]);
-    report.push_back({rank, row[0], row[1], row[2]});
-  }
-  return {};
-}
-
-Status Session::traffic(int program, std::vector<RankTraffic> &report) {
-  using nlohmann::json;
-  std::vector<std::string> texts;
-  for (const std::unique_ptr<Rank> &rank : core->ranks) {
-    json rows = json::array();
-    for (const auto &[key, bytes] : rank->lastTraffic())
-      rows.push_back(json::array({key.first, key.second, bytes}));
-    texts.push_back(rows.dump(-1, ' ', false, json::error_handler_t::replace));
-  }
-  if (core->ranks.size() != ranks())
-    COLOSSAL_RETURN_IF_ERROR(core->gather(std::string(texts[0]), texts));
-  report.clear();
-  const uint64_t shortAllReduce = core->ranks[0]->shortAllReduce();
-  for (uint32_t rank = 0; rank < texts.size(); ++rank) {
-    plan::Traffic planned;
-    COLOSSAL_RETURN_IF_ERROR(
-        plan::programTraffic(plan(), plan().programs(program), rank, planned, shortAllReduce));
-    std::map<std::pair<std::string, std::string>, RankTraffic> rows;
-    for (const auto &[key, bytes] : planned)
-      rows[key].planned = bytes;
-    for (const json &row : json::parse(texts[rank]))
-      rows[{row[0].get<std::string>(), row[1].get<std::string>()}].sent = row[2].get<uint64_t>();
-    const plan::StageView &own = plan::stageOf(core->shared.stages, rank);
-    int stage = own.text ? static_cast<int>(own.index) : -1;
-    const std::vector<int64_t> coordinates = own.positionOf(rank).coordinates;
-    for (size_t axis = 0; axis < coordinates.size() && !own.text; ++axis)
-      if (own.mesh->axes(static_cast<int>(axis)).name() == "stage")
-        stage = static_cast<int>(coordinates[axis]);
-    for (auto &[key, row] : rows)
-      if (row.sent || row.planned)
-        report.push_back({rank, stage, key.first, key.second, row.sent, row.planned});
-  }
-  return {};
-}
-
-void Session::record(bool on) {
-  core->shared.trace = on;
-  for (const std::unique_ptr<Rank> &rank : core->ranks)
-    rank->forgetTrace();
-}
-
-Status Session::timeline(Timeline &timeline) {
-  std::vector<std::string> recorded;
-  for (const std::unique_ptr<Rank> &rank : core->ranks)
-    recorded.push_back(rank->traceBytes());
-  if (core->ranks.size() != ranks())
-    COLOSSAL_RETURN_IF_ERROR(core->gather(std::string(recorded[0]), recorded));
-  return Timeline::unpack(plan(), recorded, timeline);
 }
 
 } // namespace colossal::runtime
