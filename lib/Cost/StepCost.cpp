@@ -324,6 +324,8 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
         beside.add(cost, own.gather, own.again, own.scatter, amount);
       }
     }
+    // What weights' gradients made with the others read in parts is not kept whole.
+    work.weightGradientBytes = std::min(work.weightGradientBytes, work.activationBytes);
     work.forward += lengthening(beside.forward, beside.gather);
     work.backward += lengthening(beside.backward, beside.gatherAgain + beside.scatter);
     if (shape.asCompiled) {

@@ -191,8 +191,9 @@ static bool hasLastDimension(const Operation &op, const Use &operand) {
 }
 
 /// Bytes of the copy that the gradient of a parameter is made from by operation `i`, a contraction: of what
-/// the operation read, or of its result's gradient, by which dimension of the parameter comes last.
-double UnitLayouts::copiedBytes(std::size_t i, const UnitLayout &layout) const {
+/// the operation read, or of its result's gradient, by which dimension of the parameter comes last. `parts`:
+/// in which it is made one after the other.
+double UnitLayouts::copiedBytes(std::size_t i, const UnitLayout &layout, double parts) const {
   const Operation &op = kind.operations[i];
   double most = 0;
   for (std::size_t o = 0; query.copiedBytes && o < std::min<std::size_t>(2, op.operands.size()); ++o) {
@@ -209,7 +210,7 @@ double UnitLayouts::copiedBytes(std::size_t i, const UnitLayout &layout) const {
                                       [&](const auto &each) { return each.factor == static_cast<int>(f); });
       (place == weight.places.end() ? depth : place->dim == last ? columns : rows) *= size;
     }
-    most = std::max(most, query.copiedBytes(rows, columns, depth));
+    most = std::max(most, query.copiedBytes(rows, columns, depth / parts));
   }
   return most;
 }
@@ -230,7 +231,12 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       if (kind.tensors[use.tensor].stored > 0)
         updated[use.tensor] = i;
   int logits = -1;
-  double parts = 1;
+  double parts = 1; // of the rows that the loss, and what its gradient goes to, takes one after the other
+  for (std::size_t i = 0; i < kind.operations.size(); ++i)
+    if (isLoss(kind, kind.operations[i])) {
+      logits = info.root[kind.operations[i].operands[0].tensor];
+      parts = lossParts(i, layout);
+    }
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
     WalkedOp walked;
@@ -256,16 +262,15 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
     if (isLoss(kind, op)) {
       walked.kind = WalkedOp::Loss;
       walked.beside = lossBytes(i, layout);
-      logits = info.root[op.operands[0].tensor];
-      parts = lossParts(i, layout);
     } else if (op.kind == Operation::View) {
       walked.kind = WalkedOp::View;
     } else if (op.kind == Operation::Contraction) {
       walked.kind = WalkedOp::Contraction;
-      walked.copied = copiedBytes(i, layout);
+      const double ofParts = logits >= 0 && info.root[op.results[0].tensor] == logits ? parts : 1;
+      walked.copied = copiedBytes(i, layout, ofParts);
       const auto number = static_cast<int>(i);
-      walked.taken =
-          bytes(op.results[0].tensor) * share(op.results[0].tensor, gradientWant(number, 0, layout[i]));
+      walked.taken = bytes(op.results[0].tensor) *
+                     share(op.results[0].tensor, gradientWant(number, 0, layout[i])) / ofParts;
       for (std::size_t o = 0; o < op.operands.size(); ++o)
         if (const Use &use = op.operands[o];
             kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0)
