@@ -81,6 +81,7 @@ private:
   OpBuilder builder;
   DenseMap<Value, Local> locals;
   DenseMap<std::pair<Value, Attribute>, Value> resharded, reshardedInTurns;
+  llvm::DenseMap<StringAttr, BlockArgument> states; ///< by name
   IRMapping scalars;
   DenseMap<std::pair<const RefinedRule *, Attribute>, std::unique_ptr<OpLayout>> layouts;
 
@@ -102,6 +103,8 @@ private:
   bool isOfEachTurn(Operation *op);
   FailureOr<OpLayout *> getLayout(Operation *op, const RefinedRule &refined);
   LogicalResult partitionOp(ShardingRuleOpInterface op);
+  bool isParameterState(BlockArgument argument);
+  Value clearPadding(Location loc, Value value, ShardingAttr sharding);
 };
 
 /// Builds one op; what its buildLocal sees.
@@ -566,15 +569,44 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
   FailureOr<SmallVector<Value>> results = op.buildLocal(builder, context);
   if (failed(results))
     return failure();
+  auto elementwise = dyn_cast<ElementwiseOp>(op.getOperation());
+  const bool isCast = elementwise && elementwise.getKind() == ElementwiseKind::Cast;
+  const bool isZeroPadded =
+      isa<ParameterOp>(op) || (isCast && locals.find(op->getOperand(0))->second.isZeroPadded);
   for (auto [i, pair] : llvm::enumerate(llvm::zip_equal(op->getResults(), *results))) {
     auto [global, value] = pair;
     ShardingAttr sharding = context.resultSharding(i);
     if (value.getType() != getLocalType(global.getType(), sharding))
       return op->emitOpError() << "gave a local result of type " << value.getType() << ", its layout "
                                << sharding << " asks for " << getLocalType(global.getType(), sharding);
-    locals[global] = {value, sharding, isa<ParameterOp>(op), shared[i], ofEachTurn};
+    locals[global] = {value, sharding, isZeroPadded, shared[i], ofEachTurn};
   }
   return success();
+}
+
+/// Whether an argument is a parameter that is trained: it begins with zeros in its padding, and each new value
+/// is given them too, so that nobody who reads it has to.
+bool FunctionPartitioner::isParameterState(BlockArgument argument) {
+  auto info = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kStateInfoAttrName);
+  auto kind = info ? info.getAs<StringAttr>("kind") : StringAttr();
+  return kind && kind.getValue() == "parameter";
+}
+
+/// `value`, which lies as `sharding` says, with zeros in its padding.
+Value FunctionPartitioner::clearPadding(Location loc, Value value, ShardingAttr sharding) {
+  SmallVector<int64_t> extents, masked;
+  SmallVector<Value> valid;
+  for (DimShardingAttr dim : sharding.getDims())
+    for (FactorShardAttr factor : dim.getFactors()) {
+      if (isUneven(factor.getSize(), factor.getAxes(), mesh)) {
+        masked.push_back(extents.size());
+        valid.push_back(getShardRange(builder, loc, factor.getSize(), factor.getAxes(), mesh).valid);
+      }
+      extents.push_back(getLocalSize(factor.getSize(), factor.getAxes(), mesh));
+    }
+  if (masked.empty())
+    return value;
+  return MaskPaddingOp::create(builder, loc, value.getType(), value, valid, extents, masked, APFloat(0.0));
 }
 
 LogicalResult FunctionPartitioner::run() {
@@ -597,8 +629,10 @@ LogicalResult FunctionPartitioner::run() {
     if (failed(sharding))
       return failure();
     argumentTypes.push_back(getLocalType(argument.getType(), *sharding));
-    locals[argument] = {twin->addArgument(argumentTypes.back(), argument.getLoc()), *sharding, false,
-                        getSharedLayout(argument)};
+    locals[argument] = {twin->addArgument(argumentTypes.back(), argument.getLoc()), *sharding,
+                        isParameterState(argument), getSharedLayout(argument)};
+    if (auto name = function.getArgAttrOfType<StringAttr>(i, kStateAttrName))
+      states[name] = argument;
     boundary.removeArgument(i, kSharedAttrName);
     boundary.setArgument(i, kShardingAttrName, *sharding);
   }
@@ -625,10 +659,15 @@ LogicalResult FunctionPartitioner::run() {
     builder.clone(op, scalars);
   }
   SmallVector<Value> results;
-  for (auto [global, sharding] : llvm::zip_equal(terminator.getOperands(), resultShardings)) {
+  for (auto [i, pair] : llvm::enumerate(llvm::zip_equal(terminator.getOperands(), resultShardings))) {
+    auto [global, sharding] = pair;
     FailureOr<Value> value = bring(global, sharding, terminator);
     if (failed(value))
       return failure();
+    auto state = function.getResultAttrOfType<StringAttr>(i, kStateAttrName);
+    if (BlockArgument old = state ? states.lookup(state) : BlockArgument();
+        old && locals.find(old)->second.isZeroPadded && !locals.find(global)->second.isZeroPadded)
+      *value = clearPadding(terminator.getLoc(), *value, sharding);
     results.push_back(*value);
   }
   func::ReturnOp::create(builder, terminator.getLoc(), results);

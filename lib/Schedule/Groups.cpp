@@ -318,6 +318,35 @@ bool Grouping::joinPoint(Operation *op, FusionGroup *group, ArrayRef<Use> uses, 
   return true;
 }
 
+/// Results that one kernel reads where it makes its own elements need not be stored for it: an update's new
+/// parameter, whose padding is cleared. The others are stored beside.
+bool Grouping::joinOfSeveral(Operation *op) {
+  if (classOf(op) != OpClass::Point)
+    return false;
+  FusionGroup *group = nullptr;
+  SmallVector<Value> stored;
+  for (Value result : op->getResults()) {
+    SmallVector<Use> uses = usesOf(result);
+    const bool isRead = llvm::any_of(uses, [](const Use &use) { return use.user; });
+    if (!isRead && !uses.empty())
+      stored.push_back(result);
+    for (const Use &use : uses) {
+      FusionGroup *reader = use.user ? groupOf.lookup(use.user) : nullptr;
+      if ((isRead && !reader) || (reader && group && reader != group))
+        return false;
+      group = reader ? reader : group;
+    }
+    if (isRead && (shapeOf(result) != ArrayRef<int64_t>(group->shape) || !alignedIn(group, uses, result)))
+      return false;
+  }
+  if (!group || group->routine || !group->reduced.empty() ||
+      sizes[group] + sizeOf(op) > target.maxGroupSize())
+    return false;
+  add(op, group, /*aligned=*/true);
+  llvm::append_range(group->outputs, stored);
+  return true;
+}
+
 bool Grouping::joinRow(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
   Value result = op->getResult(0);
   if (sizes[group] + sizeOf(op) > target.maxGroupSize() || group->routine || !alignedIn(group, uses, result))
@@ -461,7 +490,8 @@ bool Grouping::runsAhead(Operation *op, FusionGroup *group) {
 void Grouping::place(Operation *op, llvm::function_ref<bool(Operation *)> isStored) {
   OpClass kind = classOf(op);
   if (!fuse || op->getNumResults() != 1 || (isStored && isStored(op))) {
-    begin(op);
+    if (!fuse || op->getNumResults() < 2 || (isStored && isStored(op)) || !joinOfSeveral(op))
+      begin(op);
     return;
   }
   Value result = op->getResult(0);

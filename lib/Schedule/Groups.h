@@ -61,6 +61,8 @@ private:
   mlir::Operation *findEpilogueOf(mlir::Operation *op);
   bool addsToRoutine(mlir::Operation *op, FusionGroup *group);
   bool joinPoint(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses, bool output);
+  /// An op of several results.
+  bool joinOfSeveral(mlir::Operation *op);
   /// The op as the routine of the group of its users, which become its epilogue.
   bool joinAsRoutine(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses);
   bool sumsUp(FusionGroup *group) const;
