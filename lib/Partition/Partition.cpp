@@ -584,6 +584,30 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
   return success();
 }
 
+/// Moves an index value, and what it is made of, before `op`, if they stand behind it in its block.
+static void moveBefore(Operation *op, Value index) {
+  Operation *maker = index.getDefiningOp();
+  if (!maker || maker->getBlock() != op->getBlock() || maker->isBeforeInBlock(op))
+    return;
+  maker->moveBefore(op);
+  for (Value operand : maker->getOperands())
+    moveBefore(maker, operand);
+}
+
+/// Where a product reads the masked value from memory, all read that one: nobody asks what is in the padding
+/// of the other, which then need not be stored beside.
+static void shareMasked(MaskPaddingOp mask) {
+  Value value = mask.getInput();
+  Operation *maker = value.getDefiningOp();
+  if (!maker || value.hasOneUse() || llvm::none_of(mask->getUsers(), llvm::IsaPred<ContractOp>) ||
+      llvm::any_of(value.getUsers(), [&](Operation *user) { return isa<MaskPaddingOp>(user) && user != mask; }))
+    return;
+  mask->moveAfter(maker);
+  for (Value valid : mask.getValid())
+    moveBefore(mask, valid);
+  value.replaceAllUsesExcept(mask.getResult(), mask);
+}
+
 /// Whether an argument is a parameter that is trained: it begins with zeros in its padding, and each new value
 /// is given them too, so that nobody who reads it has to.
 bool FunctionPartitioner::isParameterState(BlockArgument argument) {
@@ -671,6 +695,9 @@ LogicalResult FunctionPartitioner::run() {
     results.push_back(*value);
   }
   func::ReturnOp::create(builder, terminator.getLoc(), results);
+  for (Operation &op : llvm::make_early_inc_range(*twin))
+    if (auto mask = dyn_cast<MaskPaddingOp>(op))
+      shareMasked(mask);
   // Offsets and extents that nobody asked for.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*twin)))
     if (isOpTriviallyDead(&op) && llvm::all_of(op.getResultTypes(), [](Type type) { return type.isIndex(); }))
