@@ -594,12 +594,15 @@ static void moveBefore(Operation *op, Value index) {
     moveBefore(maker, operand);
 }
 
-/// Where a product reads the masked value from memory, all read that one: nobody asks what is in the padding
-/// of the other, which then need not be stored beside.
+/// Where the masked value is stored, for a product or beside a result of the function, all read that one:
+/// nobody asks what is in the padding of the other, which then need not be stored beside.
 static void shareMasked(MaskPaddingOp mask) {
   Value value = mask.getInput();
   Operation *maker = value.getDefiningOp();
-  if (!maker || value.hasOneUse() || llvm::none_of(mask->getUsers(), llvm::IsaPred<ContractOp>) ||
+  const bool isStored = llvm::any_of(mask->getUsers(), llvm::IsaPred<ContractOp>) ||
+                        (llvm::any_of(value.getUsers(), llvm::IsaPred<func::ReturnOp>) &&
+                         !mask.use_empty() && !mask->hasOneUse());
+  if (!maker || value.hasOneUse() || !isStored ||
       llvm::any_of(value.getUsers(), [&](Operation *user) { return isa<MaskPaddingOp>(user) && user != mask; }))
     return;
   mask->moveAfter(maker);
