@@ -83,23 +83,17 @@ double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
 /// row cuts its kernel in parts, and between them lie the logits less their maximum and the label's part of
 /// the gradient; what the loss is the sum of is written over one of them. Of narrow logits these are f32, and
 /// the gradient, narrow, lies beside the logits; the first of them is then made again where it is needed,
-/// narrow, but for classes that are padded, of which the gradient is there twice, once for each product that
-/// reads it.
+/// narrow.
 double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   double bytesOf = 0;
-  bool isPadded = false;
   for (int factor : info.classFactors[i])
-    if (const double ranks = ranksOf(factor, layout[i]); ranks > 1) {
+    if (ranksOf(factor, layout[i]) > 1)
       bytesOf = bytes(op.operands[0].tensor) *
                 share(op.operands[0].tensor, want(static_cast<int>(i), 0, layout[i]));
-      isPadded |= std::fmod(op.factors[factor].size, ranks) != 0;
-    }
   if (bytesOf <= 0)
     return 0;
-  double tensors = 2;
-  if (types.activation < kWide)
-    tensors = isPadded ? 2 * kWide / types.activation + 1 : kWide / types.activation + 2;
+  const double tensors = types.activation < kWide ? kWide / types.activation + 2 : 2;
   return tensors * bytesOf / lossParts(i, layout);
 }
 

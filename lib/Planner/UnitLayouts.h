@@ -158,6 +158,7 @@ private:
   void addCollectives(const cost::OpList &list, UnitCost &cost) const;
   void doAgain(const UnitLayout &layout, cost::OpList &again, UnitCost &cost) const;
   void sum(const Ledger &ledger, Base &base) const;
+  int findLossProduct() const;
   double copiedBytes(std::size_t i, const UnitLayout &layout, double parts) const;
   double broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const;
   std::pair<double, double> countScores(std::size_t i, const UnitLayout &layout) const;

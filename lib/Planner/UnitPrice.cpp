@@ -113,10 +113,35 @@ static void append(cost::OpList &to, const cost::OpList &from) {
   to.collectives.insert(to.collectives.end(), from.collectives.begin(), from.collectives.end());
 }
 
+/// The product that the unit's loss is of, through what is done to each element of it: its own backward pass
+/// follows it at once, and reads what it has read. -1: there is none.
+int UnitLayouts::findLossProduct() const {
+  for (std::size_t i = kind.operations.size(); i-- > 0;) {
+    if (!isLoss(kind, kind.operations[i]))
+      continue;
+    for (int maker = info.producer[info.root[kind.operations[i].operands[0].tensor]]; maker >= 0;) {
+      const Operation &op = kind.operations[maker];
+      if (op.kind == Operation::Contraction)
+        return maker;
+      int next = -1;
+      for (const Use &use : op.operands)
+        if (kind.tensors[use.tensor].kind == Tensor::Activation) {
+          if (next >= 0 || op.kind != Operation::Streaming || scales(op))
+            return -1;
+          next = info.producer[info.root[use.tensor]];
+        }
+      maker = next;
+    }
+    return -1;
+  }
+  return -1;
+}
+
 /// What the operations do, and what parameters a rank holds for them. Empty, or what is wrong.
 std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const {
   std::map<int, double> parameters, frozen; // per tensor: elements on a rank
   std::set<int> readAgain, narrowed;
+  const int product = findLossProduct();
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     int op = static_cast<int>(i);
     if (std::string wrong = check(op, layout[i]); !wrong.empty())
@@ -135,7 +160,9 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
           parameters[tensor] = std::max(parameters[tensor], t.stored * part);
         if (t.frozen > 0)
           frozen[tensor] = std::max(frozen[tensor], t.frozen * part);
-        if (kind.operations[i].operands[o].saved || query.recompute == Recompute::Full)
+        // A table that is looked up in as well is brought together for the product apart.
+        const bool isReadOnce = op == product && t.shared < 0;
+        if (!isReadOnce && (kind.operations[i].operands[o].saved || query.recompute == Recompute::Full))
           readAgain.insert(tensor);
         const bool isTable = o == 0 && isLookup(kind, kind.operations[i]);
         if (kind.operations[i].kind == Operation::Contraction || isTable)

@@ -537,11 +537,12 @@ LogicalResult StepBuilder::buildUpdates() {
     SmallVector<Value> read(parameters), evaluated;
     for (ParameterOp op : frozen)
       (op->getParentOp() == stepFunction ? read : evaluated).push_back(op.getResult());
-    readInEachPass(read, lastForward, dataAxes);
+    readInEachPass(read, lastForward, dataAxes, options.loss.kind == Loss::CrossEntropy);
     for (BlockArgument argument : evaluate.getArguments())
       if (evaluate.getArgAttr(argument.getArgNumber(), dist::kStoredOverAttrName))
         evaluated.push_back(argument);
-    readInEachPass(evaluated, evaluate.front().getTerminator()->getPrevNode(), dataAxes);
+    readInEachPass(evaluated, evaluate.front().getTerminator()->getPrevNode(), dataAxes,
+                   /*hasLoss=*/false);
   }
   b.setInsertionPoint(terminator);
   Operation *lastGradient = terminator->getPrevNode();

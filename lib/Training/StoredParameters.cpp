@@ -19,6 +19,15 @@ static bool isMadeOf(Operation *op, const llvm::SetVector<Value> &values) {
          llvm::all_of(op->getOperands(), [&](Value value) { return isOne(value) || isFixed(value); });
 }
 
+/// Is `value` one of `parameters`, or made of them and constants alone?
+static bool isMadeOfAll(Value value, const llvm::SetVector<Value> &parameters) {
+  Operation *maker = value.getDefiningOp();
+  if (parameters.contains(value) || !maker || isa<ConstantOp>(maker))
+    return maker || parameters.contains(value);
+  return isPure(maker) && maker->getNumOperands() > 0 && maker->getNumResults() == 1 &&
+         llvm::all_of(maker->getOperands(), [&](Value operand) { return isMadeOfAll(operand, parameters); });
+}
+
 namespace {
 class PassReads {
 public:
@@ -32,18 +41,25 @@ public:
       isForward &= &op != lastForward;
     }
   }
-  void run(ValueRange parameters);
+  void run(ValueRange parameters, bool hasLoss);
 
 private:
   /// Lets those of `readers` that read `value` do so through an op of their own.
   Value read(Value value, bool isForward);
   /// Finds what `ops` make of `derived` alone, and has it stored as the parameters are.
   void derive(ArrayRef<Operation *> ops);
+  /// The product that the loss, a cross-entropy, is of, through what is done to each element of it; or null.
+  ContractOp findLossProduct() const;
+  /// Lets `product`, and the products that its gradient enters, read `parameters` through ops of their own.
+  void readForLoss(ContractOp product, const llvm::SetVector<Value> &parameters);
+  /// `value`, made of `parameters` alone, made once more for `user`.
+  Value makeFor(Operation *user, Value value, const llvm::SetVector<Value> &parameters);
+  Value mark(Value value, Operation *first);
 
   Block &block;
   DenseI64ArrayAttr axes;
   SmallVector<Operation *> forward, backward;
-  llvm::DenseSet<Operation *> ofForward;
+  llvm::DenseSet<Operation *> ofForward, ofLoss;
   llvm::SetVector<Value> derived;
 };
 } // namespace
@@ -53,7 +69,7 @@ Value PassReads::read(Value value, bool isForward) {
   Operation *first = nullptr;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
-    if (user == block.getTerminator() || ofForward.contains(user) != isForward)
+    if (user == block.getTerminator() || ofLoss.contains(user) || ofForward.contains(user) != isForward)
       continue;
     uses.push_back(&use);
     if (!first || user->isBeforeInBlock(first))
@@ -61,13 +77,79 @@ Value PassReads::read(Value value, bool isForward) {
   }
   if (!first)
     return {};
+  Value own = mark(value, first);
+  for (OpOperand *use : uses)
+    use->set(own);
+  return own;
+}
+
+/// Reads `value` anew before `first`.
+Value PassReads::mark(Value value, Operation *first) {
   OpBuilder builder(first);
   Operation *own = ReshapeOp::create(builder, value.getLoc(), value.getType(), value);
   own->setAttr(dist::kEachTurnAttrName, builder.getUnitAttr());
   own->setAttr(dist::kStoredOverAttrName, axes);
-  for (OpOperand *use : uses)
-    use->set(own->getResult(0));
   return own->getResult(0);
+}
+
+ContractOp PassReads::findLossProduct() const {
+  auto isLoss = [](Operation *op) {
+    auto softmax = dyn_cast<SoftmaxOp>(op);
+    return softmax && softmax.getLog();
+  };
+  auto loss = llvm::find_if(llvm::reverse(forward), isLoss);
+  if (loss == forward.rend())
+    return {};
+  auto isFixed = [](Value operand) {
+    Operation *maker = operand.getDefiningOp();
+    return !maker || isa<ParameterOp, ConstantOp>(maker);
+  };
+  for (Operation *op = (*loss)->getOperand(0).getDefiningOp(); op;) {
+    if (auto product = dyn_cast<ContractOp>(op))
+      return product;
+    Value next;
+    for (Value operand : op->getOperands())
+      if (!isFixed(operand)) {
+        if (next || !isa<ReshapeOp, ElementwiseOp>(op))
+          return {};
+        next = operand;
+      }
+    op = next ? next.getDefiningOp() : nullptr;
+  }
+  return {};
+}
+
+Value PassReads::makeFor(Operation *user, Value value, const llvm::SetVector<Value> &parameters) {
+  if (parameters.contains(value)) {
+    Value own = mark(value, user);
+    ofLoss.insert(own.getDefiningOp());
+    return own;
+  }
+  Operation *maker = value.getDefiningOp();
+  if (isa<ConstantOp>(maker))
+    return value;
+  SmallVector<Value> operands =
+      llvm::map_to_vector(maker->getOperands(), [&](Value each) { return makeFor(user, each, parameters); });
+  Operation *own = OpBuilder(user).clone(*maker);
+  own->setOperands(operands);
+  own->setAttr(dist::kStoredOverAttrName, axes);
+  ofLoss.insert(own);
+  return own->getResult(0);
+}
+
+void PassReads::readForLoss(ContractOp product, const llvm::SetVector<Value> &parameters) {
+  for (OpOperand &operand : product->getOpOperands()) {
+    Value read = operand.get();
+    if (!isMadeOfAll(read, parameters))
+      continue;
+    Value own = makeFor(product, read, parameters);
+    operand.set(own);
+    for (OpOperand &use : llvm::make_early_inc_range(read.getUses()))
+      if (auto other = dyn_cast<ContractOp>(use.getOwner()); other && !ofForward.contains(other))
+        if (Value gradient = other->getOperand(1 - use.getOperandNumber());
+            gradient.getType() == product.getType())
+          use.set(own);
+  }
 }
 
 void PassReads::derive(ArrayRef<Operation *> ops) {
@@ -78,11 +160,13 @@ void PassReads::derive(ArrayRef<Operation *> ops) {
     }
 }
 
-void PassReads::run(ValueRange parameters) {
+void PassReads::run(ValueRange parameters, bool hasLoss) {
   SmallVector<Value> stored;
   for (Value parameter : parameters)
     if (cast<RankedTensorType>(parameter.getType()).getRank() > 0)
       stored.push_back(parameter);
+  if (ContractOp product = hasLoss ? findLossProduct() : ContractOp())
+    readForLoss(product, llvm::SetVector<Value>(stored.begin(), stored.end()));
   for (Value parameter : stored)
     if (Value own = read(parameter, /*isForward=*/true))
       derived.insert(own);
@@ -97,8 +181,9 @@ void PassReads::run(ValueRange parameters) {
   derive(backward);
 }
 
-void training::readInEachPass(ValueRange parameters, Operation *lastForward, ArrayRef<int64_t> axes) {
-  PassReads(lastForward, axes).run(parameters);
+void training::readInEachPass(ValueRange parameters, Operation *lastForward, ArrayRef<int64_t> axes,
+                              bool hasLoss) {
+  PassReads(lastForward, axes).run(parameters, hasLoss);
 }
 
 /// Marks the ops behind `lastForward` that only move the elements of `gradient` about or convert them: what

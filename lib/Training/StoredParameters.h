@@ -24,8 +24,13 @@ namespace colossal::training {
 ///                                             %w2 = reshape %w {dist.each_turn}
 ///                                             %dx = contract %dy, %w2
 ///
+/// `hasLoss`: a cross-entropy is behind the forward pass. The product that it is of reads once for both
+/// passes, since its own backward pass follows it at once; and not with a lookup at the model's other end,
+/// where that reads the same table.
+///
 /// O(ops + uses).
-void readInEachPass(mlir::ValueRange parameters, mlir::Operation *lastForward, llvm::ArrayRef<int64_t> axes);
+void readInEachPass(mlir::ValueRange parameters, mlir::Operation *lastForward, llvm::ArrayRef<int64_t> axes,
+                    bool hasLoss);
 
 /// Keeps what the ops behind `lastGradient` make of `gradients` and of `values` (parameters, slots) over
 /// `axes`, as far as these fit, and what of the backward pass, between `lastForward` and there, moves or adds

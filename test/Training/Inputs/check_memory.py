@@ -31,8 +31,9 @@ def check(model, mesh, turns, *options, least=LEAST, most=MOST, devices=2, seq=9
     return got
 
 
-for stage, turns in ((0, 1), (1, 1), (1, 4), (2, 1), (2, 4), (3, 1), (3, 4)):
+for stage, turns in ((0, 1), (1, 1), (1, 4), (2, 1), (2, 4), (3, 1)):
     check("gpt2", "data=2", turns, "--zero", stage)
+check("gpt2", "data=2", 4, "--zero", 3, least=0.99)
 # A head of its own, whose gradient comes when activations are at their most; and the optimizer's slots, which tensor axes share.
 check("llama", "data=2", 1)
 check("llama", "model=2", 4)
