@@ -600,10 +600,11 @@ static void shareMasked(MaskPaddingOp mask) {
   Value value = mask.getInput();
   Operation *maker = value.getDefiningOp();
   const bool isStored = llvm::any_of(mask->getUsers(), llvm::IsaPred<ContractOp>) ||
-                        (llvm::any_of(value.getUsers(), llvm::IsaPred<func::ReturnOp>) &&
-                         !mask.use_empty() && !mask->hasOneUse());
-  if (!maker || value.hasOneUse() || !isStored ||
-      llvm::any_of(value.getUsers(), [&](Operation *user) { return isa<MaskPaddingOp>(user) && user != mask; }))
+                        (llvm::any_of(value.getUsers(), llvm::IsaPred<func::ReturnOp>) && !mask.use_empty() &&
+                         !mask->hasOneUse());
+  if (!maker || value.hasOneUse() || !isStored || llvm::any_of(value.getUsers(), [&](Operation *user) {
+        return isa<MaskPaddingOp>(user) && user != mask;
+      }))
     return;
   mask->moveAfter(maker);
   for (Value valid : mask.getValid())
@@ -611,8 +612,8 @@ static void shareMasked(MaskPaddingOp mask) {
   value.replaceAllUsesExcept(mask.getResult(), mask);
 }
 
-/// Whether an argument is a parameter that is trained: it begins with zeros in its padding, and each new value
-/// is given them too, so that nobody who reads it has to.
+/// Whether an argument is a parameter that is trained: it begins with zeros in its padding, and each new
+/// value is given them too, so that nobody who reads it has to.
 bool FunctionPartitioner::isParameterState(BlockArgument argument) {
   auto info = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kStateInfoAttrName);
   auto kind = info ? info.getAs<StringAttr>("kind") : StringAttr();

@@ -284,7 +284,9 @@ void Walker::contract(std::size_t at) {
     look(op.copied);
     // The product reads the copy, and what was copied is gone, where nothing else is to read it.
     double copied = op.copied;
-    if (copied > 0 && std::none_of(op.operands.begin(), op.operands.end(), makesNext))
+    if (copied > 0 && !op.copiesGradient)
+      dropsOfSize(at, copied);
+    else if (copied > 0 && std::none_of(op.operands.begin(), op.operands.end(), makesNext))
       for (int result : op.results)
         copied -= isOwn(result) ? size(result) : 0;
     made += op.parameterGradients;

@@ -28,6 +28,7 @@ struct WalkedOp {
   double taken = 0;
   std::vector<double> made = {};
   double copied = 0;             ///< bytes of a copy that its parameter's gradient is made from
+  bool copiesGradient = false;   ///< it is one of its result's gradient, not of what it read
   double parameterGradients = 0; ///< bytes that the gradients of its parameters take from now on
   double scores = 0;             ///< of an attention: bytes of all that it makes again at a time
   bool isInParts = false;        ///< it does that for some queries at a time

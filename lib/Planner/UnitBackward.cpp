@@ -184,12 +184,11 @@ static bool hasLastDimension(const Operation &op, const Use &operand) {
       });
 }
 
-/// Bytes of the copy that the gradient of a parameter is made from by operation `i`, a contraction: of what
-/// the operation read, or of its result's gradient, by which dimension of the parameter comes last. `parts`:
-/// in which it is made one after the other.
-double UnitLayouts::copiedBytes(std::size_t i, const UnitLayout &layout, double parts) const {
+/// Says of `walked`, which operation `i` is, a contraction, what copy the gradient of a parameter is made
+/// from: of what the operation read, or of its result's gradient, by which dimension of the parameter comes
+/// last. `parts`: in which it is made one after the other.
+void UnitLayouts::findCopied(std::size_t i, const UnitLayout &layout, double parts, WalkedOp &walked) const {
   const Operation &op = kind.operations[i];
-  double most = 0;
   for (std::size_t o = 0; query.copiedBytes && o < std::min<std::size_t>(2, op.operands.size()); ++o) {
     const Use &weight = op.operands[o];
     if (kind.tensors[weight.tensor].kind != Tensor::Parameter || weight.gradientFlops <= 0)
@@ -198,15 +197,20 @@ double UnitLayouts::copiedBytes(std::size_t i, const UnitLayout &layout, double 
     for (const FactorPosition &place : weight.places)
       last = std::max(last, place.dim);
     double rows = 1, columns = 1, depth = 1;
+    bool isOfResult = false;
     for (std::size_t f = 0; f < op.factors.size(); ++f) {
       const double size = local(static_cast<int>(i), static_cast<int>(f), layout[i]);
-      const auto place = std::find_if(weight.places.begin(), weight.places.end(),
-                                      [&](const auto &each) { return each.factor == static_cast<int>(f); });
+      auto isFactor = [&](const FactorPosition &each) { return each.factor == static_cast<int>(f); };
+      const auto place = std::find_if(weight.places.begin(), weight.places.end(), isFactor);
       (place == weight.places.end() ? depth : place->dim == last ? columns : rows) *= size;
+      isOfResult |= place != weight.places.end() && place->dim != last &&
+                    std::any_of(op.results[0].places.begin(), op.results[0].places.end(), isFactor);
     }
-    most = std::max(most, query.copiedBytes(rows, columns, depth / parts));
+    if (const double copied = query.copiedBytes(rows, columns, depth / parts); copied > walked.copied) {
+      walked.copied = copied;
+      walked.copiesGradient = isOfResult;
+    }
   }
-  return most;
 }
 
 /// The backward pass of the unit where what was saved is gone once it was read, and gradients lie over it.
@@ -261,7 +265,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
     } else if (op.kind == Operation::Contraction) {
       walked.kind = WalkedOp::Contraction;
       const double ofParts = logits >= 0 && info.root[op.results[0].tensor] == logits ? parts : 1;
-      walked.copied = copiedBytes(i, layout, ofParts);
+      findCopied(i, layout, ofParts, walked);
       const auto number = static_cast<int>(i);
       walked.taken = bytes(op.results[0].tensor) *
                      share(op.results[0].tensor, gradientWant(number, 0, layout[i])) / ofParts;

@@ -9,6 +9,7 @@
 namespace colossal::planner {
 
 struct BackwardWalk;
+struct WalkedOp;
 
 using Choice = std::array<std::int8_t, kMaxAxes>; ///< factor per axis, or -1
 
@@ -159,7 +160,7 @@ private:
   void doAgain(const UnitLayout &layout, cost::OpList &again, UnitCost &cost) const;
   void sum(const Ledger &ledger, Base &base) const;
   int findLossProduct() const;
-  double copiedBytes(std::size_t i, const UnitLayout &layout, double parts) const;
+  void findCopied(std::size_t i, const UnitLayout &layout, double parts, WalkedOp &walked) const;
   double broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const;
   std::pair<double, double> countScores(std::size_t i, const UnitLayout &layout) const;
   double partBytes(std::size_t i, const UnitLayout &layout) const;
