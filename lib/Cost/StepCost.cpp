@@ -95,6 +95,14 @@ double StepCost::scatterSeconds(const StepShape &shape, double parameters) const
   return shape.zero < 2 ? 0 : exchangeSeconds(shape, Collective::ReduceScatter, types.reduced * parameters);
 }
 
+/// What the backward pass of a unit takes where a gradient is whole until ranks have scattered it, and a
+/// parameter while it is read: in the product of a loss in parts all the time.
+double StepCost::scatteredTransient(const StepShape &shape, const UnitCost &cost) const {
+  const double read = shape.zero >= 3 ? cost.largest * types.gathered : 0;
+  return cost.partedBytes > 0 ? cost.turnTransientBytes + read
+                              : std::max(cost.turnTransientBytes, cost.transientBytes + read);
+}
+
 /// What the backward pass of chunk `c`, whose units end before `unit`, takes beside what microbatches keep.
 void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
                             StageState &stage) const {
@@ -112,16 +120,19 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   // Gradients of one microbatch come while what was saved goes; those of several are added up from the first.
   const bool isOnce = cost::isOnce(shape);
   const double narrow = types.narrow / (shape.zero >= 3 ? shape.data * shape.context : 1);
-  const double gradient = types.gradient / (shape.scattersInTurns() ? shape.data * shape.context : 1);
+  // Ranks scatter a gradient as soon as it is made, and keep its part.
+  const bool isScattered = isOnce && shape.scattersGradients();
+  const double gradient =
+      types.gradient / (isScattered || shape.scattersInTurns() ? shape.data * shape.context : 1);
   const bool isExchanged = shape.microbatches > 1 && shape.scattersInTurns(),
              isAdded = shape.microbatches > 1 && !shape.addsInPlace;
   double made = 0, peak = 0;
   // `beside`: on top of all that was saved.
-  auto reach = [&](double beside) {
+  auto reach = [&](double beside, double whole = 0) {
     if (!isOnce) {
       most = std::max(most, beside);
-    } else if (beside + made * gradient > peak) {
-      peak = beside + made * gradient;
+    } else if (beside + (made - whole) * gradient > peak) {
+      peak = beside + (made - whole) * gradient;
       most = std::max(0.0, beside);
       stage.made = (peak - most) / gradient;
     }
@@ -131,6 +142,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     const UnitCost &cost = order.kinds[order.units[at]];
     double transient = isFixed       ? cost.fixedTransientBytes
                        : splits      ? cost.weightTransientBytes
+                       : isScattered ? scatteredTransient(shape, cost)
                        : isOnce      ? cost.onceTransientBytes
                        : isExchanged ? cost.exchangedTransientBytes
                        : isAdded     ? cost.turnTransientBytes
@@ -149,7 +161,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     made += order.amount(at) * cost.parameters;
     // A microbatch's part of a gradient, before it is added up: made in this pass, or in one of its own.
     const double part = isAdded || isExchanged ? cost.largest * gradient : 0;
-    reach(transient - freed + (isFixed && !splits ? part : 0));
+    reach(transient - freed + (isFixed && !splits ? part : 0), isScattered ? cost.largest : 0);
     most = std::max(most, splits ? part : 0);
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
     const double kept = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
@@ -210,7 +222,6 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
       for (auto [number, bytes] : cost.sharedComputed)
         if (computed[shape.stageOf(static_cast<int>(c))].insert(number).second)
           stage.computed += bytes.of(shape.microbatches);
-      stage.largestPart = std::max(stage.largestPart, cost.largest);
       stage.largest = std::max(stage.largest, std::min(amount, 1.0) * cost.parameters);
       for (auto [number, held] : cost.shared) {
         auto [known, isNew] = stage.shared.try_emplace(number, held);
@@ -259,10 +270,7 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
     memory.parameters += stage.parameters * types.gathered;
     memory.gradients += stage.parameters * types.gradient;
   } else if (shape.scattersGradients() && shape.asCompiled) {
-    // Beside a gradient that is made, the largest parameter as it is gathered, or another gradient under way.
-    // The passes of several microbatches count these: a parameter is read before its gradient is made.
-    if (shape.microbatches == 1)
-      memory.gradients += stage.largestPart * std::max(types.reduced, shape.zero >= 3 ? types.gathered : 0);
+    // The passes count a gradient that is made, and what is gathered beside.
   } else if (shape.zero >= 3) { // two units whole at a time, and their gradients before they are scattered
     memory.parameters += 2 * stage.largest * (types.gathered + types.reduced);
   } else if (shape.zero == 2) {

@@ -362,7 +362,9 @@ BackwardWalk::Peak Walker::run() {
       drop(i);
       for (int operand : op.operands)
         give(operand, add(size(operand)));
-      look(op.beside);
+      made += op.earlier;
+      look(op.beside, op.earlier);
+      made -= op.earlier;
       break;
     }
     const bool hasMade = op.kind == WalkedOp::Contraction;

@@ -81,7 +81,8 @@ double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
 
 /// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
 /// row cuts its kernel in parts, and between them lie the logits less their maximum and the label's part of
-/// the gradient; what the loss is the sum of is written over one of them. Of narrow logits these are f32, and
+/// the gradient; what the loss is the sum of is written over one of them. In parts, of which the next may
+/// begin before that sum is made, they are one with the gradient. Of narrow logits these are f32, and
 /// the gradient, narrow, lies beside the logits; the first of them is then made again where it is needed,
 /// narrow.
 double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
@@ -93,8 +94,11 @@ double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
                 share(op.operands[0].tensor, want(static_cast<int>(i), 0, layout[i]));
   if (bytesOf <= 0)
     return 0;
-  const double tensors = types.activation < kWide ? kWide / types.activation + 2 : 2;
-  return tensors * bytesOf / lossParts(i, layout);
+  const double parts = lossParts(i, layout);
+  double tensors = parts > 1 ? 1 : 2;
+  if (types.activation < kWide)
+    tensors = kWide / types.activation + 2;
+  return tensors * bytesOf / parts;
 }
 
 /// What gradients of activations take while the backward pass runs operation `i`: those of its results and
@@ -308,6 +312,10 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
   for (std::size_t t = 0; t < kind.tensors.size() && logits >= 0; ++t)
     if (info.root[t] == logits)
       walk.bytes[t] /= parts;
+  if (const int product = logits >= 0 && parts > 1 ? info.producer[logits] : -1; product >= 0)
+    for (WalkedOp &walked : walk.ops)
+      if (walked.kind == WalkedOp::Loss)
+        walked.earlier = walk.ops[product].parameterGradients;
   walk.outputs = kind.outputs;
   if (logits < 0 && !kind.results.empty()) { // the loss is of what the model gives back
     walk.outputs.push_back(kind.results.front());

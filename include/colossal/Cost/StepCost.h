@@ -165,7 +165,6 @@ struct StageState {
   double parameters = 0, largest = 0; ///< elements: all, and of the largest unit
   double unread = 0;                  ///< of all, those that no pass reads
   double narrowed = 0;                ///< of all, those that products read
-  double largestPart = 0;             ///< of the largest parameter
   double again = 0;                   ///< of parameters that several units share, for each but one
   double slots = 0;                   ///< of each of the optimizer's
   double frozen = 0;                  ///< elements of parameters beside them that stay as they are
@@ -239,6 +238,7 @@ public:
   const StateTypes types;
 
 private:
+  double scatteredTransient(const StepShape &shape, const UnitCost &cost) const;
   /// Raises `stage.transient` to what the backward pass of chunk `c` takes, whose units end before `unit`.
   void addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
                     StageState &stage) const;
