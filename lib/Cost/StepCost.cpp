@@ -236,6 +236,7 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
           if (!isFirst)
             std::min(keeper->second, &stage)->slots -= kept;
           keeper->second = std::max(keeper->second, &stage);
+          keeper->second->received += isFirst ? 0 : held;
         }
       }
       stage.reduction += amount * cost.stepReduction;
@@ -509,6 +510,13 @@ StepPrice StepCost::price(const StepShape &shape, const PipelineProblem &problem
     }
     StageMemory memory = state(shape, stages[s]);
     memory.activations = schedule.peakBytes[s];
+    // Behind the passes, what another stage has summed up of a gradient lies beside this one's, and their
+    // sum.
+    if (shape.asCompiled)
+      memory.transient =
+          std::max(memory.transient, 2 * stages[s].received * types.gradient /
+                                             (shape.zero >= 1 ? shape.data * shape.context : 1) -
+                                         memory.activations);
     if (memory.total() > price.peakBytes) {
       price.peakBytes = memory.total();
       price.peakStage = s;

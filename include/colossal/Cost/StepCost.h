@@ -166,6 +166,7 @@ struct StageState {
   double unread = 0;                  ///< of all, those that no pass reads
   double narrowed = 0;                ///< of all, those that products read
   double again = 0;                   ///< of parameters that several units share, for each but one
+  double received = 0;                ///< of those whose gradients another stage sends here, to be added up
   double slots = 0;                   ///< of each of the optimizer's
   double frozen = 0;                  ///< elements of parameters beside them that stay as they are
   double computed = 0;                ///< bytes of what is computed of parameters alone
