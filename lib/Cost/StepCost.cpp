@@ -510,6 +510,10 @@ StepPrice StepCost::price(const StepShape &shape, const PipelineProblem &problem
     }
     StageMemory memory = state(shape, stages[s]);
     memory.activations = schedule.peakBytes[s];
+    // Rows that no pass reads have their gradient, zeros, behind the passes.
+    if (shape.asCompiled && stages[s].made < 0 && stages[s].unread > 0)
+      memory.gradients -= std::min(memory.gradients * stages[s].unread / stages[s].parameters,
+                                   memory.activations + memory.transient);
     // Behind the passes, what another stage has summed up of a gradient lies beside this one's, and their
     // sum.
     if (shape.asCompiled)
