@@ -354,8 +354,10 @@ LogicalResult FunctionLowering::bindAccumulations() {
     state.accumulations[sum] = old;
     state.turnOps.insert(sum);
     made[op] = sum;
-    if (chunks == 1 && !pipeline)
+    if (chunks == 1 && !pipeline) {
       addApart(state, sum);
+      addProductsApart(state, sum);
+    }
     if (first)
       continue;
     View place{state.run.newStorage(byteSize(type)), 0, denseStrides(type.getShape())};

@@ -67,6 +67,42 @@ static Value findAddedRows(Value part) {
   return nullptr;
 }
 
+static bool isProduct(Operation *maker) {
+  auto kernel = dyn_cast_or_null<KernelOpInterface>(maker);
+  return kernel && kernel.getKernelKind() == KernelKind::Contraction;
+}
+
+void schedule::addProductsApart(FunctionState &state, Operation *sum) {
+  for (;;) {
+    auto addition = sum->getOperand(0).getDefiningOp<ElementwiseOp>();
+    if (!addition || addition.getKind() != ElementwiseKind::Add || addition->getNumOperands() != 2 ||
+        !addition->hasOneUse() || !state.turnOps.contains(addition))
+      return;
+    Value earlier = addition->getOperand(0), later = addition->getOperand(1), old = sum->getOperand(1);
+    Operation *first = earlier.getDefiningOp(), *second = later.getDefiningOp();
+    if (!first || !second || earlier.getType() != old.getType() || later.getType() != old.getType() ||
+        !earlier.hasOneUse() || !later.hasOneUse())
+      return;
+    if (second->isBeforeInBlock(first)) {
+      std::swap(first, second);
+      std::swap(earlier, later);
+    }
+    if (!isProduct(second) || !(isProduct(first) || isa<ElementwiseOp>(first)))
+      return;
+    OpBuilder b(first->getContext());
+    Operation *before = old.getDefiningOp(); // the sum that this one goes on with
+    b.setInsertionPointAfter(before && first->isBeforeInBlock(before) ? before : first);
+    Operation *own = ElementwiseOp::create(b, first->getLoc(), tensorOf(old), ElementwiseKind::Add,
+                                           ValueRange{earlier, old}, DenseF64ArrayAttr());
+    sum->setOperands({later, own->getResult(0)});
+    state.accumulations[own] = state.accumulations.lookup(sum);
+    state.turnOps.insert(own);
+    state.turnOps.erase(addition);
+    addition->erase();
+    sum = own;
+  }
+}
+
 void schedule::addApart(FunctionState &state, Operation *sum) {
   Value rows = findAddedRows(sum->getOperand(0));
   if (!rows)
@@ -75,8 +111,13 @@ void schedule::addApart(FunctionState &state, Operation *sum) {
   Value other = parts->getOperand(parts->getOperand(0) == rows ? 1 : 0), old = sum->getOperand(1);
   Operation *maker = other.getDefiningOp();
   // Nothing else adds to the sum where it lies: what ranks have exchanged is added with the rows.
-  auto kernel = dyn_cast_or_null<KernelOpInterface>(maker);
-  if (!kernel || kernel.getKernelKind() != KernelKind::Contraction || !state.turnOps.contains(maker))
+  auto isOfProducts = [](Operation *op) {
+    auto elementwise = dyn_cast_or_null<ElementwiseOp>(op);
+    return isProduct(op) || (elementwise && elementwise.getKind() == ElementwiseKind::Add &&
+                             llvm::all_of(op->getOperands(),
+                                          [](Value operand) { return isProduct(operand.getDefiningOp()); }));
+  };
+  if (!isOfProducts(maker) || !state.turnOps.contains(maker))
     return;
   OpBuilder b(sum);
   b.setInsertionPointAfter(maker);
@@ -87,6 +128,7 @@ void schedule::addApart(FunctionState &state, Operation *sum) {
   state.turnOps.insert(first);
   state.turnOps.erase(parts);
   parts->erase();
+  addProductsApart(state, first);
 }
 
 /// Whether ranks exchange a turn's part before `sum` adds it up.
