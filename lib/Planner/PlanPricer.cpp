@@ -431,8 +431,10 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit)
       if (plan.stageOf(static_cast<int>(c)) == lastStage) {
-        forward = std::max(forward, cell.kinds[cell.units[unit]].forwardBytes);
-        masks = std::max(masks, cell.kinds[cell.units[unit]].maskBytes);
+        const UnitCost &cost = cell.kinds[cell.units[unit]];
+        const bool isGathered = plan.zero >= 3 && plan.pipeline == 1 && plan.data * plan.context > 1;
+        forward = std::max(forward, cost.forwardBytes + (isGathered ? cost.largest * p->types.gathered : 0));
+        masks = std::max(masks, cost.maskBytes);
       }
   last.io += std::max(0.0, forward + masks + cell.kinds[cell.units.back()].resultBytes * plan.microbatches() -
                                (last.gradients + last.activations + last.transient));

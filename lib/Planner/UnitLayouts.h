@@ -166,7 +166,7 @@ private:
   double partBytes(std::size_t i, const UnitLayout &layout) const;
   double maskBytes(const UnitLayout &layout) const;
   void keepComputed(const UnitLayout &layout, UnitCost &cost) const;
-  double forwardBytes(const std::vector<Placement> &lies) const;
+  double forwardBytes(const UnitLayout &layout, const std::vector<Placement> &lies) const;
   bool scales(const Operation &op) const;
   double lossParts(std::size_t i, const UnitLayout &layout) const;
   double lossBytes(std::size_t i, const UnitLayout &layout) const;

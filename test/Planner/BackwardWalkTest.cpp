@@ -35,9 +35,37 @@ TEST(BackwardWalk, CopiesAreThereForOneProduct) {
   walk.ops[3].copied = 10;
   EXPECT_DOUBLE_EQ(walk.find().beside, without + 10);
   // For the first weight's gradient, both values that are 4 x wide were read, and the gradient of one lies
-  // there; with it are those of the sum and of the norm.
+  // there; with it are those of the sum and of the norm. What was copied is gone.
   walk.ops[1].copied = 100;
+  walk.ops[1].copiesGradient = true;
   EXPECT_DOUBLE_EQ(walk.find().beside, 100 + (4 + 1 + 1) - (4 + 4));
+}
+
+TEST(BackwardWalk, WhatAProductReadIsGoneOnceItIsCopied) {
+  // 10 wide, and read by the product alone, whose result is 1 x wide.
+  BackwardWalk walk;
+  walk.bytes = {10, 1};
+  walk.ops = {{WalkedOp::Contraction, {}, {1}}};
+  walk.values = {{0, 10}};
+  walk.outputs = {1};
+  walk.ops[0].copied = 10;
+  EXPECT_DOUBLE_EQ(walk.find().beside, 1 + 10);
+  walk.ops[0].parameterGradients = 5; // which is made of the copy
+  EXPECT_DOUBLE_EQ(walk.find().turn, 1 + 10);
+  walk.values.clear(); // read by others as well
+  EXPECT_DOUBLE_EQ(walk.find().turn, 1 + 10 + 5);
+}
+
+TEST(BackwardWalk, ALossInPartsIsBesideWhatEarlierPartsMade) {
+  BackwardWalk walk;
+  walk.bytes = {1, 4};
+  walk.ops = {{WalkedOp::Contraction, {0}, {1}}, {WalkedOp::Loss, {1}, {}}};
+  walk.values = {{0, 1}, {1, 4}};
+  walk.ops[0].parameterGradients = 10;
+  walk.ops[1].beside = 4;
+  EXPECT_DOUBLE_EQ(walk.find().once, 1);
+  walk.ops[1].earlier = 10;
+  EXPECT_DOUBLE_EQ(walk.find().once, 4);
 }
 
 TEST(BackwardWalk, NothingLiesOverWhatMicrobatchesKeep) {
