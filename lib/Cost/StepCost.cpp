@@ -162,6 +162,12 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     // A microbatch's part of a gradient, before it is added up: made in this pass, or in one of its own.
     const double part = isAdded || isExchanged ? cost.largest * gradient : 0;
     reach(transient - freed + (isFixed && !splits ? part : 0), isScattered ? cost.largest : 0);
+    // The gradient of a table that units before read as well is whole until they have added theirs.
+    for (auto [number, held] : isScattered ? cost.shared : std::map<int, double>())
+      if (std::any_of(order.units.begin() + static_cast<std::ptrdiff_t>(unit - units),
+                      order.units.begin() + static_cast<std::ptrdiff_t>(at),
+                      [&, number = number](int kind) { return order.kinds[kind].shared.count(number) > 0; }))
+        freed -= held * (types.gradient - gradient);
     most = std::max(most, splits ? part : 0);
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
     const double kept = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
@@ -171,6 +177,8 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     masks = std::max(masks, cost.maskBytes);
     if (!isFixed)
       freed += order.amount(at) * held + (cost.narrowsAgain ? 0 : copies);
+    if (isScattered) // from whole into its part
+      reach(cost.largest * types.gradient - freed);
   }
   if (isOnce) {
     stage.made = std::max(0.0, stage.made);

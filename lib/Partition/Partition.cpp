@@ -571,8 +571,9 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
     return failure();
   auto elementwise = dyn_cast<ElementwiseOp>(op.getOperation());
   const bool isCast = elementwise && elementwise.getKind() == ElementwiseKind::Cast;
+  const bool isMark = isa<ReshapeOp>(op) && op->getOperand(0).getType() == op->getResult(0).getType();
   const bool isZeroPadded =
-      isa<ParameterOp>(op) || (isCast && locals.find(op->getOperand(0))->second.isZeroPadded);
+      isa<ParameterOp>(op) || ((isCast || isMark) && locals.find(op->getOperand(0))->second.isZeroPadded);
   for (auto [i, pair] : llvm::enumerate(llvm::zip_equal(op->getResults(), *results))) {
     auto [global, value] = pair;
     ShardingAttr sharding = context.resultSharding(i);
