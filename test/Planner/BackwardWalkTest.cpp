@@ -121,6 +121,7 @@ TEST(BackwardWalk, APartOfAGradientIsMadeOfTheCopyAlone) {
   walk.ops = {{WalkedOp::Contraction, {0}, {1}}, {WalkedOp::Loss, {1}, {}}};
   walk.values = {{0, 1}, {1, 100}};
   walk.ops[0].copied = 100;
+  walk.ops[0].copiesGradient = true;
   walk.ops[0].parameterGradients = 50;
   // The copy beside the logits' gradient, and the part beside the copy.
   EXPECT_DOUBLE_EQ(walk.find().turn, 1 + 100);

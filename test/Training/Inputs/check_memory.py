@@ -93,7 +93,7 @@ check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-2p")
 for recompute in ("selective", "full"):
     for turns, most in ((1, 1.06), (4, MOST)):
         check("gpt2", "data=1", turns, "--recompute", recompute, devices=1, most=most)
-        check("llama", "data=2", turns, "--recompute", recompute, least=0.985, most=most)
+        check("llama", "data=2", turns, "--recompute", recompute, least=0.975, most=most)
 # Narrow copies come and go with what is made again.
 check("llama", "data=2", 1, "--recompute", "full", "--precision", "bf16", "--zero", 1)
 # Beside tensor axes, too, a turn scatters gradients to their pieces, and keeps few of a turn's.
@@ -111,7 +111,7 @@ for schedule in ("zb-h1", "zb-h2"):
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-h1", "--recompute", "selective")
 # Of many layers the last stage, too, keeps less where it makes some again; but not for gradients of weights that are apart.
 for schedule, isLess in (("1f1b", True), ("zb-h1", False)):
-    keeps, again = [check("deep", "stage=2", 4, "--pipeline-schedule", schedule, "--recompute", recompute, least=0.98)["stages"][1]["memory"]["activations"]
+    keeps, again = [check("deep", "stage=2", 4, "--pipeline-schedule", schedule, "--recompute", recompute, least=0.97)["stages"][1]["memory"]["activations"]
                     for recompute in ("none", "full")]
     assert again < 0.8 * keeps if isLess else again == keeps, f"{schedule}: {keeps} bytes of activations, {again} with recompute"
 # Where times decide about the order of passes, it is the plan's.
