@@ -19,8 +19,8 @@ llvm::DenseMap<mlir::Operation *, mlir::Operation *> delaySums(llvm::ArrayRef<ml
 llvm::DenseMap<mlir::Operation *, mlir::Operation *>
 chainSums(FunctionState &state, llvm::SmallVectorImpl<mlir::Operation *> &sums);
 
-/// Adds each of the products that a turn's part is the sum of, as those of a loss in parts, where the sum over
-/// the turns lies, instead of making the part first.
+/// Adds each of the products that a turn's part is the sum of, as those of a loss in parts, where the sum
+/// over the turns lies, instead of making the part first.
 void addProductsApart(FunctionState &state, mlir::Operation *sum);
 
 /// Adds the rows of a tied table's gradient to the sum over the turns after the product that the rest of a
