@@ -87,8 +87,20 @@ double StepCost::exchangeSeconds(const StepShape &shape, Collective kind, double
   return seconds;
 }
 
-double StepCost::gatherSeconds(const StepShape &shape, double parameters) const {
-  return shape.zero < 3 ? 0 : exchangeSeconds(shape, Collective::AllGather, types.gathered * parameters);
+double StepCost::gatherSeconds(const StepShape &shape, double bytes) const {
+  return shape.zero < 3 ? 0 : exchangeSeconds(shape, Collective::AllGather, bytes);
+}
+
+double StepCost::gatheredBytes(const UnitCost &unit) const {
+  return types.gathered * (unit.parameters + unit.frozen) -
+         types.narrowGathered() * (unit.narrowed + unit.frozen);
+}
+
+double StepCost::gatheredAgainBytes(const StepShape &shape, const UnitCost &unit, bool isModelsLast) const {
+  const bool follows = !shape.asCompiled && (shape.schedule != Schedule::GPipe || shape.microbatches == 1);
+  return isModelsLast && follows
+             ? 0
+             : types.gathered * unit.readAgain - types.narrowGathered() * unit.narrowedAgain;
 }
 
 double StepCost::scatterSeconds(const StepShape &shape, double parameters) const {
@@ -98,7 +110,7 @@ double StepCost::scatterSeconds(const StepShape &shape, double parameters) const
 /// What the backward pass of a unit takes where a gradient is whole until ranks have scattered it, and a
 /// parameter while it is read: in the product of a loss in parts all the time.
 double StepCost::scatteredTransient(const StepShape &shape, const UnitCost &cost) const {
-  const double read = shape.zero >= 3 ? cost.largest * types.gathered : 0;
+  const double read = shape.zero >= 3 ? cost.largest * types.read() : 0;
   return cost.partedBytes > 0 ? cost.turnTransientBytes + read
                               : std::max(cost.turnTransientBytes, cost.transientBytes + read);
 }
@@ -126,6 +138,8 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
       types.gradient / (isScattered || shape.scattersInTurns() ? shape.data * shape.context : 1);
   const bool isExchanged = shape.microbatches > 1 && shape.scattersInTurns(),
              isAdded = shape.microbatches > 1 && !shape.addsInPlace;
+  const bool isGathered = shape.zero >= 3 && shape.data * shape.context > 1 && !shape.movesStateOnce();
+  const double gathered = isGathered ? types.read() : 0;
   double made = 0, peak = 0;
   // `beside`: on top of all that was saved.
   auto reach = [&](double beside, double whole = 0) {
@@ -147,11 +161,14 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
                        : isExchanged ? cost.exchangedTransientBytes
                        : isAdded     ? cost.turnTransientBytes
                                      : cost.transientBytes;
+    // What is gathered for a segment that is made again is there for its backward pass.
+    transient += std::max(0.0, cost.againParameters - cost.largest) * gathered;
     // What units before it made again with it is still there.
     for (std::size_t before = at;
          before > unit - units && order.kinds[order.units[before]].continuesSegment;) {
       --before;
-      transient += order.kinds[order.units[before]].againBytes;
+      transient += order.kinds[order.units[before]].againBytes +
+                   order.kinds[order.units[before]].againParameters * gathered;
       if (!order.kinds[order.units[before]].isInOneSegment)
         break;
     }
@@ -274,7 +291,9 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   } else if (shape.movesStateOnce() && shape.microbatches > 1 && shape.zero >= 2) {
     memory.gradients = stage.parameters * types.gradient;
     if (shape.zero >= 3)
-      memory.parameters += (stage.parameters + stage.frozen) * types.gathered;
+      memory.parameters += (stage.parameters + stage.frozen) * types.gathered -
+                           (stage.narrowed + stage.frozen) * types.narrowGathered() -
+                           stage.narrowed * types.narrow / ranks; // the copies are brought together
   } else if (shape.zero >= 3 && shape.keepsGathered && shape.pipeline > 1) {
     memory.parameters += stage.parameters * types.gathered;
     memory.gradients += stage.parameters * types.gradient;
@@ -309,8 +328,8 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
     double gather, again, scatter;
   };
   auto move = [&](const UnitCost &cost, bool isModelsLast) {
-    return Moved{gatherSeconds(shape, cost.parameters + cost.frozen) / often,
-                 gatherSeconds(shape, gatheredAgain(shape, cost, isModelsLast)) / often,
+    return Moved{gatherSeconds(shape, gatheredBytes(cost)) / often,
+                 gatherSeconds(shape, gatheredAgainBytes(shape, cost, isModelsLast)) / often,
                  scatterSeconds(shape, cost.parameters) / often};
   };
   std::vector<Moved> moved; // by kind
@@ -397,7 +416,7 @@ void StepCost::tellUnits(const StepShape &shape, const std::vector<UnitCost> &ki
                          std::vector<Communication> &told) const {
   const int microbatches = shape.microbatches;
   Beside beside;
-  double parameters = 0, again = 0;
+  double parameters = 0, gathered = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
     const UnitCost &unit = kinds[units[u]];
     for (const auto &[name, bytes] : unit.bytesByCollective) {
@@ -405,11 +424,12 @@ void StepCost::tellUnits(const StepShape &shape, const std::vector<UnitCost> &ki
       double seconds = (at == unit.secondsByCollective.end() ? 0 : at->second) * microbatches;
       tell(told, name + " inside units, tensor and context ranks", bytes * microbatches, seconds, seconds);
     }
-    double readAgain = gatheredAgain(shape, unit, endsModel && u + 1 == units.size());
-    beside.add(unit, gatherSeconds(shape, unit.parameters + unit.frozen), gatherSeconds(shape, readAgain),
+    const double forward = gatheredBytes(unit),
+                 backward = gatheredAgainBytes(shape, unit, endsModel && u + 1 == units.size());
+    beside.add(unit, gatherSeconds(shape, forward), gatherSeconds(shape, backward),
                scatterSeconds(shape, unit.parameters), 1);
     parameters += unit.parameters;
-    again += unit.frozen + readAgain;
+    gathered += forward + backward;
   }
   if (beside.scatter <= 0)
     return;
@@ -421,7 +441,7 @@ void StepCost::tellUnits(const StepShape &shape, const std::vector<UnitCost> &ki
          backward = microbatches * lengthening(beside.backward, moved),
          ofGather = backward * beside.gatherAgain / moved;
   if (shape.zero >= 3)
-    tell(told, kGather, sent(Collective::AllGather, types.gathered * (parameters + again)),
+    tell(told, kGather, sent(Collective::AllGather, gathered),
          microbatches * (beside.gather + beside.gatherAgain), forward + ofGather);
   tell(told, kScatter, sent(Collective::ReduceScatter, types.reduced * parameters),
        microbatches * beside.scatter, backward - ofGather);
@@ -465,7 +485,7 @@ double StepCost::reduction(const StepShape &shape, const std::vector<StageState>
   // Nothing is there to hide the step's first gather and its last scatter; their volume and time are told
   // with the units'.
   for (auto [once, name] : {std::pair{scatterSeconds(shape, own.largest), kScatter},
-                            std::pair{gatherSeconds(shape, own.largest), kGather}}) {
+                            std::pair{gatherSeconds(shape, types.gathered * own.largest), kGather}}) {
     seconds += once;
     if (told && once > 0)
       tell(*told, name, 0, 0, once);

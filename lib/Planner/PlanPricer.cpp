@@ -433,7 +433,7 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
       if (plan.stageOf(static_cast<int>(c)) == lastStage) {
         const UnitCost &cost = cell.kinds[cell.units[unit]];
         const bool isGathered = plan.zero >= 3 && plan.pipeline == 1 && plan.data * plan.context > 1;
-        forward = std::max(forward, cost.forwardBytes + (isGathered ? cost.largest * p->types.gathered : 0));
+        forward = std::max(forward, cost.forwardBytes + (isGathered ? cost.largest * p->types.read() : 0));
         masks = std::max(masks, cost.maskBytes);
       }
   last.io += std::max(0.0, forward + masks + cell.kinds[cell.units.back()].resultBytes * plan.microbatches() -

@@ -2,6 +2,7 @@
 #include "PriceDetails.h"
 
 #include <algorithm>
+#include <set>
 
 namespace colossal::planner {
 
@@ -132,7 +133,9 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   if (plan.pipeline > 1)
     price.communication.push_back(sends(plan, price, problem, chunks));
   std::size_t unit = 0;
-  double readAgain = 0; // of the first stage's parameters
+  // Of the first stage's parameters; and those that products read, of one copy of what units share.
+  double readAgain = 0, narrowedAgain = 0, narrowed = 0;
+  std::set<int> known;
   std::vector<double> collective(plan.pipeline, 0);
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit) {
@@ -142,6 +145,10 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
       if (stage != 0)
         continue;
       readAgain += cost.readAgain;
+      narrowedAgain += cost.narrowedAgain;
+      narrowed += cost.narrowed;
+      for (auto [number, copied] : cost.sharedNarrowed)
+        narrowed -= known.insert(number).second ? 0 : copied;
       for (const auto &[name, bytes] : cost.bytesByCollective)
         price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
       const double reduced = cost.stepReductionBytes - (plan.zero > 0 ? cost.contextReductionBytes : 0);
@@ -161,7 +168,10 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
                  gathered = plan.zero < 3 ? stages[0].parameters - updatedLater
                             : movesOnce   ? read + stages[0].frozen
                                           : turns * (read + stages[0].frozen + readAgain),
-                 parameters = costs.types.gathered * gathered;
+                 narrow = plan.zero < 3 ? 0
+                          : movesOnce   ? narrowed + stages[0].frozen
+                                        : turns * (narrowed + stages[0].frozen + narrowedAgain),
+                 parameters = costs.types.gathered * gathered - costs.types.narrowGathered() * narrow;
     if (plan.zero == 0) {
       // The stage that updates a parameter for others needs parts of their sums, not whole ones.
       const double scattered = costs.types.reduced * updatedLater;

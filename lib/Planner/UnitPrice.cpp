@@ -162,7 +162,8 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
           frozen[tensor] = std::max(frozen[tensor], t.frozen * part);
         // A table that is looked up in as well is brought together for the product apart.
         const bool isReadOnce = op == product && t.shared < 0;
-        if (!isReadOnce && (kind.operations[i].operands[o].saved || query.recompute == Recompute::Full))
+        if (!isReadOnce &&
+            (kind.operations[i].operands[o].saved || (query.recompute == Recompute::Full && !query.remade)))
           readAgain.insert(tensor);
         const bool isTable = o == 0 && isLookup(kind, kind.operations[i]);
         if (kind.operations[i].kind == Operation::Contraction || isTable)
@@ -173,6 +174,7 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
   for (auto [tensor, held] : frozen) {
     cost.frozen += held;
     cost.readAgain += readAgain.count(tensor) ? held : 0;
+    cost.narrowedAgain += readAgain.count(tensor) ? held : 0;
     if (kind.tensors[tensor].shared >= 0)
       cost.sharedFrozen[kind.tensors[tensor].shared] += held;
   }
@@ -182,6 +184,7 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
   for (auto [tensor, held] : parameters) {
     cost.parameters += held;
     cost.readAgain += readAgain.count(tensor) ? held : 0;
+    cost.narrowedAgain += readAgain.count(tensor) && narrowed.count(tensor) ? held : 0;
     cost.largest = std::max(cost.largest, held);
     const Tensor &t = kind.tensors[tensor];
     cost.slots += t.stored / ranks;
@@ -290,6 +293,7 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
         isRead.insert(use.tensor);
   Ledger ledger;
   Placement lies;
+  std::map<int, double> held; // parameters, on a rank
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     if (!query.remade->isAgain[i])
       continue;
@@ -300,12 +304,21 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
         addValue(use.tensor, layout, ledger, lies);
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       const Tensor &tensor = kind.tensors[op.operands[o].tensor];
-      if (tensor.kind == Tensor::Parameter && isRead.insert(op.operands[o].tensor).second)
-        cost.readAgain +=
-            (tensor.stored + tensor.frozen) *
-            share(op.operands[o].tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+      if (tensor.kind != Tensor::Parameter)
+        continue;
+      held[op.operands[o].tensor] =
+          (tensor.stored + tensor.frozen) *
+          share(op.operands[o].tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+      if (isRead.insert(op.operands[o].tensor).second) {
+        cost.readAgain += held[op.operands[o].tensor];
+        const bool isNarrow =
+            op.kind == Operation::Contraction || tensor.frozen > 0 || (o == 0 && isLookup(kind, op));
+        cost.narrowedAgain += isNarrow ? held[op.operands[o].tensor] : 0;
+      }
     }
   }
+  for (auto [tensor, elements] : held)
+    cost.againParameters += elements;
   append(again, ledger.once);
 }
 

@@ -49,8 +49,9 @@ struct UnitCost {
   /// in, which a stage that receives it keeps.
   double againBytes = 0, againInputBytes = 0;
   bool continuesSegment = false, isInOneSegment = false;
-  double maskBytes = 0;   ///< computed from the model's inputs, once for all units that read it
-  ComputedBytes computed; ///< of parameters alone, and read by passes
+  double againParameters = 0; ///< elements that operations made again read, for the backward pass as well
+  double maskBytes = 0;       ///< computed from the model's inputs, once for all units that read it
+  ComputedBytes computed;     ///< of parameters alone, and read by passes
   std::map<int, ComputedBytes> sharedComputed; ///< the same of what several units read, by shared number
   double parameters = 0;                       ///< elements stored on a rank
   double largest = 0;                          ///< of the largest parameter
@@ -59,6 +60,7 @@ struct UnitCost {
   double slots = 0;             ///< elements of each of the optimizer's slots: all axes share them
   double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
   double readAgain = 0;         ///< of them, read by the backward pass (a table that is looked up in is not)
+  double narrowedAgain = 0;     ///< of those, by products, and such as stay as they are
   double frozen = 0;            ///< elements of parameters beside them, which stay as they are
   std::map<int, double> shared; ///< of `parameters`, by shared number
   std::map<int, double> sharedSlots, sharedNarrowed, sharedFrozen; ///< of `slots`, of `narrowed`, of `frozen`
@@ -82,6 +84,9 @@ struct StateTypes {
 
   /// Of a parameter that stays as it is: it is narrowed when it is loaded.
   double frozen() const { return narrow > 0 ? narrow : parameter; }
+  /// Of a parameter that products read, as ranks bring it together; and how much less that is than of others.
+  double read() const { return narrow > 0 ? narrow : gathered; }
+  double narrowGathered() const { return gathered - read(); }
 };
 
 /// How ranks and a framework share a step. Ranks are numbered tensor first, then context, data, pipeline.
@@ -229,11 +234,10 @@ public:
   StepPrice price(const StepShape &shape, const PipelineProblem &problem, const PipelineResult &schedule,
                   const std::vector<StageState> &stages) const;
 
-  /// Elements that are gathered for the backward pass of a unit.
-  static double gatheredAgain(const StepShape &shape, const UnitCost &unit, bool isModelsLast) {
-    bool follows = !shape.asCompiled && (shape.schedule != Schedule::GPipe || shape.microbatches == 1);
-    return isModelsLast && follows ? 0 : unit.readAgain;
-  }
+  /// Bytes that are gathered for the backward pass of a unit.
+  double gatheredAgainBytes(const StepShape &shape, const UnitCost &unit, bool isModelsLast) const;
+  /// Bytes of a unit's parameters as its forward pass gathers them.
+  double gatheredBytes(const UnitCost &unit) const;
 
   const CostModel &machine;
   const StateTypes types;
@@ -251,7 +255,7 @@ private:
   }
   /// Seconds to bring `parameters` together, or to scatter their gradients; 0 without ranks to share them.
   double exchangeSeconds(const StepShape &shape, Collective kind, double parameters) const;
-  double gatherSeconds(const StepShape &shape, double parameters) const;
+  double gatherSeconds(const StepShape &shape, double bytes) const;
   double scatterSeconds(const StepShape &shape, double parameters) const;
   void fillHops(const StepShape &shape, const std::vector<double> &handed, PipelineProblem &problem) const;
 
