@@ -180,11 +180,13 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     const double part = isAdded || isExchanged ? cost.largest * gradient : 0;
     reach(transient - freed + (isFixed && !splits ? part : 0), isScattered ? cost.largest : 0);
     // The gradient of a table that units before read as well is whole until they have added theirs.
-    for (auto [number, held] : isScattered ? cost.shared : std::map<int, double>())
+    // (Over context ranks what the products make of it goes its own way.)
+    const bool isWhole = isScattered || (isExchanged && shape.context == 1);
+    for (auto [number, held] : isWhole ? cost.shared : std::map<int, double>())
       if (std::any_of(order.units.begin() + static_cast<std::ptrdiff_t>(unit - units),
                       order.units.begin() + static_cast<std::ptrdiff_t>(at),
                       [&, number = number](int kind) { return order.kinds[kind].shared.count(number) > 0; }))
-        freed -= held * (types.gradient - gradient);
+        freed -= held * (types.gradient - (isScattered ? gradient : 0));
     most = std::max(most, splits ? part : 0);
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
     const double kept = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
