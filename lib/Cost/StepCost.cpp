@@ -288,8 +288,6 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
       (shape.asCompiled ? stage.slots : stage.parameters) * types.optimizer / (shape.zero >= 1 ? ranks : 1);
   if (stage.made >= 0)
     memory.gradients *= std::min(1.0, stage.made / std::max(1.0, stage.parameters));
-  // The passes of a compiled step count a gradient that is made, and what is gathered beside.
-  const bool isCounted = ranks <= 1 || (shape.scattersGradients() && shape.asCompiled);
   if (ranks > 1 && shape.movesStateOnce() && shape.microbatches > 1 && shape.zero >= 2) {
     memory.gradients = stage.parameters * types.gradient;
     if (shape.zero >= 3)
@@ -299,11 +297,12 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   } else if (ranks > 1 && shape.zero >= 3 && shape.keepsGathered && shape.pipeline > 1) {
     memory.parameters += stage.parameters * types.gathered;
     memory.gradients += stage.parameters * types.gradient;
-  } else if (!isCounted &&
-             shape.zero >= 3) { // two units whole at a time, and their gradients before they are scattered
-    memory.parameters += 2 * stage.largest * (types.gathered + types.reduced);
-  } else if (!isCounted && shape.zero == 2) {
-    memory.gradients += 2 * stage.largest * types.reduced;
+  } else if (ranks > 1 && !shape.asCompiled) { // the passes of a compiled step count what is whole in them
+    // With ZeRO 3 two units are whole at a time, and their gradients before they are scattered.
+    if (shape.zero >= 3)
+      memory.parameters += 2 * stage.largest * (types.gathered + types.reduced);
+    else if (shape.zero == 2)
+      memory.gradients += 2 * stage.largest * types.reduced;
   }
   memory.transient = stage.transient;
   memory.transient += stage.messages;

@@ -489,8 +489,9 @@ bool Grouping::runsAhead(Operation *op, FusionGroup *group) {
 
 void Grouping::place(Operation *op, llvm::function_ref<bool(Operation *)> isStored) {
   OpClass kind = classOf(op);
-  if (!fuse || op->getNumResults() != 1 || (isStored && isStored(op))) {
-    if (!fuse || op->getNumResults() < 2 || (isStored && isStored(op)) || !joinOfSeveral(op))
+  const bool mayJoin = fuse && op->getNumResults() > 0 && !(isStored && isStored(op));
+  if (!mayJoin || op->getNumResults() > 1) {
+    if (!mayJoin || !joinOfSeveral(op))
       begin(op);
     return;
   }

@@ -72,34 +72,48 @@ static bool isProduct(Operation *maker) {
   return kernel && kernel.getKernelKind() == KernelKind::Contraction;
 }
 
+/// A product, or products added up, as those of a loss in parts.
+static bool isOfProducts(Operation *maker) {
+  auto addition = dyn_cast_or_null<ElementwiseOp>(maker);
+  return isProduct(maker) || (addition && addition.getKind() == ElementwiseKind::Add &&
+                              llvm::all_of(addition->getOperands(), [](Value operand) {
+                                return isOfProducts(operand.getDefiningOp());
+                              }));
+}
+
+/// Has `sum`, of an addition and of what turns before have summed up, add `first` of the addition where that
+/// is made, and `rest` to that. Gives the first of the two sums.
+static Operation *addInTwo(FunctionState &state, Operation *sum, Value first, Value rest) {
+  Operation *addition = sum->getOperand(0).getDefiningOp(), *after = first.getDefiningOp();
+  Value old = sum->getOperand(1);
+  // The sum that this one goes on with may come behind it.
+  if (Operation *before = old.getDefiningOp(); before && after->isBeforeInBlock(before))
+    after = before;
+  OpBuilder b(sum->getContext());
+  b.setInsertionPointAfter(after);
+  Operation *own = ElementwiseOp::create(b, first.getLoc(), tensorOf(old), ElementwiseKind::Add,
+                                         ValueRange{first, old}, DenseF64ArrayAttr());
+  sum->setOperands({rest, own->getResult(0)});
+  state.accumulations[own] = state.accumulations.lookup(sum);
+  state.turnOps.insert(own);
+  state.turnOps.erase(addition);
+  addition->erase();
+  return own;
+}
+
 void schedule::addProductsApart(FunctionState &state, Operation *sum) {
   for (;;) {
     auto addition = sum->getOperand(0).getDefiningOp<ElementwiseOp>();
-    if (!addition || addition.getKind() != ElementwiseKind::Add || addition->getNumOperands() != 2 ||
-        !addition->hasOneUse() || !state.turnOps.contains(addition))
+    if (!addition || addition->getNumOperands() != 2 || !isOfProducts(addition) || !addition->hasOneUse() ||
+        !state.turnOps.contains(addition))
       return;
-    Value earlier = addition->getOperand(0), later = addition->getOperand(1), old = sum->getOperand(1);
-    Operation *first = earlier.getDefiningOp(), *second = later.getDefiningOp();
-    if (!first || !second || earlier.getType() != old.getType() || later.getType() != old.getType() ||
-        !earlier.hasOneUse() || !later.hasOneUse())
+    Value first = addition->getOperand(0), last = addition->getOperand(1), old = sum->getOperand(1);
+    if (last.getDefiningOp()->isBeforeInBlock(first.getDefiningOp()))
+      std::swap(first, last);
+    if (!isProduct(last.getDefiningOp()) || !first.hasOneUse() || !last.hasOneUse() ||
+        first.getType() != old.getType() || last.getType() != old.getType())
       return;
-    if (second->isBeforeInBlock(first)) {
-      std::swap(first, second);
-      std::swap(earlier, later);
-    }
-    if (!isProduct(second) || !(isProduct(first) || isa<ElementwiseOp>(first)))
-      return;
-    OpBuilder b(first->getContext());
-    Operation *before = old.getDefiningOp(); // the sum that this one goes on with
-    b.setInsertionPointAfter(before && first->isBeforeInBlock(before) ? before : first);
-    Operation *own = ElementwiseOp::create(b, first->getLoc(), tensorOf(old), ElementwiseKind::Add,
-                                           ValueRange{earlier, old}, DenseF64ArrayAttr());
-    sum->setOperands({later, own->getResult(0)});
-    state.accumulations[own] = state.accumulations.lookup(sum);
-    state.turnOps.insert(own);
-    state.turnOps.erase(addition);
-    addition->erase();
-    sum = own;
+    sum = addInTwo(state, sum, first, last);
   }
 }
 
@@ -108,27 +122,11 @@ void schedule::addApart(FunctionState &state, Operation *sum) {
   if (!rows)
     return;
   Operation *parts = sum->getOperand(0).getDefiningOp();
-  Value other = parts->getOperand(parts->getOperand(0) == rows ? 1 : 0), old = sum->getOperand(1);
+  Value other = parts->getOperand(parts->getOperand(0) == rows ? 1 : 0);
   Operation *maker = other.getDefiningOp();
   // Nothing else adds to the sum where it lies: what ranks have exchanged is added with the rows.
-  auto isOfProducts = [](Operation *op) {
-    auto elementwise = dyn_cast_or_null<ElementwiseOp>(op);
-    return isProduct(op) || (elementwise && elementwise.getKind() == ElementwiseKind::Add &&
-                             llvm::all_of(op->getOperands(),
-                                          [](Value operand) { return isProduct(operand.getDefiningOp()); }));
-  };
-  if (!isOfProducts(maker) || !state.turnOps.contains(maker))
-    return;
-  OpBuilder b(sum);
-  b.setInsertionPointAfter(maker);
-  Operation *first = ElementwiseOp::create(b, maker->getLoc(), tensorOf(old), ElementwiseKind::Add,
-                                           ValueRange{other, old}, DenseF64ArrayAttr());
-  sum->setOperands({rows, first->getResult(0)});
-  state.accumulations[first] = state.accumulations.lookup(sum);
-  state.turnOps.insert(first);
-  state.turnOps.erase(parts);
-  parts->erase();
-  addProductsApart(state, first);
+  if (isOfProducts(maker) && state.turnOps.contains(maker))
+    addProductsApart(state, addInTwo(state, sum, other, rows));
 }
 
 /// Whether ranks exchange a turn's part before `sum` adds it up.
