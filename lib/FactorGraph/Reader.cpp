@@ -692,6 +692,16 @@ factors::Reading factors::readProgram(func::FuncOp function, const RefinementAna
     add(argument, factors::Tensor::Given);
     kind.inputs.push_back(numbers[argument]);
   }
+  // Of layers there are many: what is known of them is written once where it stays.
+  size_t operations = 0, tensors = kind.tensors.size();
+  for (mlir::Operation &op : function.front()) {
+    ++operations;
+    tensors += op.getNumResults();
+  }
+  reading.operations.reserve(operations);
+  ids.reserve(operations);
+  kind.operations.reserve(operations);
+  kind.tensors.reserve(tensors);
   for (mlir::Operation &op : function.front().without_terminator()) {
     const int id = static_cast<int>(reading.operations.size());
     reading.operations.push_back(&op);

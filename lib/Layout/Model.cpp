@@ -532,6 +532,7 @@ LogicalResult Model::build(RefinementOf refinementOf, std::vector<Pin> &pins) {
   size_t tensors = 0, uses = 0;
   for (const Program &program : programs) {
     tensors += program.kind().tensors.size();
+    uses += program.kind().outputs.size();
     for (const factors::Operation &op : program.kind().operations)
       uses += op.operands.size();
   }

@@ -28,6 +28,7 @@ std::string Reduction::Graph::describe(int i) const {
 void Reduction::Graph::run(const std::function<bool()> &stop) {
   // Dominance compares all pairs of candidates, so it waits until the cheap rules have nothing left to do.
   std::vector<char> compared(nodes.size(), 0);
+  trail.reserve(nodes.size()); // nearly each node goes in one step
   for (std::size_t i = 0; i < nodes.size(); ++i)
     enqueue(static_cast<int>(i));
   std::vector<int> round;
