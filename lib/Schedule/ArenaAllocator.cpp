@@ -2,10 +2,12 @@
 #include "ArenaAllocator.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 
 namespace colossal::schedule {
 
@@ -161,40 +163,64 @@ private:
   std::vector<Stretches> always; ///< by node: of lives that it is whole of
   std::vector<Stretches> any;    ///< by node: of these, and of lives that have an end below it
 };
-} // namespace
 
-ArenaPlan allocate(const std::vector<Lifetime> &lifetimes, uint64_t alignment) {
-  auto align = [&](uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
-  ArenaPlan plan;
-  plan.offsets.assign(lifetimes.size(), 0);
+uint64_t alignTo(uint64_t bytes, uint64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
-  std::map<int64_t, int64_t> changes;
-  for (const Lifetime &life : lifetimes) {
-    changes[life.first] += align(life.bytes);
-    changes[life.last + 1] -= align(life.bytes);
-  }
-  int64_t alive = 0;
-  for (auto [step, change] : changes)
-    plan.bound = std::max<uint64_t>(plan.bound, alive += change);
+/// What is placed first, of two buffers. Bytes are aligned.
+using Comes = bool (*)(const Lifetime &a, const Lifetime &b);
+int64_t duration(const Lifetime &life) {
+  return life.last - life.first;
+}
+bool isLarger(const Lifetime &a, const Lifetime &b) {
+  return a.bytes != b.bytes ? a.bytes > b.bytes : a.first < b.first;
+}
+bool isLargerOrLonger(const Lifetime &a, const Lifetime &b) {
+  return a.bytes != b.bytes ? a.bytes > b.bytes : duration(a) > duration(b);
+}
+bool isEarlier(const Lifetime &a, const Lifetime &b) {
+  return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
+}
+bool isLaterGone(const Lifetime &a, const Lifetime &b) {
+  return a.last != b.last ? a.last > b.last : a.bytes > b.bytes;
+}
+/// Of about the same size, the one that lies there longer.
+bool isOfLargerClassOrLonger(const Lifetime &a, const Lifetime &b) {
+  const unsigned classA = llvm::Log2_64(a.bytes + 1), classB = llvm::Log2_64(b.bytes + 1);
+  if (classA != classB)
+    return classA > classB;
+  return duration(a) != duration(b) ? duration(a) > duration(b) : a.bytes > b.bytes;
+}
+bool takesMore(const Lifetime &a, const Lifetime &b) {
+  const double allOfA = static_cast<double>(a.bytes) * static_cast<double>(duration(a) + 1),
+               allOfB = static_cast<double>(b.bytes) * static_cast<double>(duration(b) + 1);
+  return allOfA != allOfB ? allOfA > allOfB : isLarger(a, b);
+}
+/// The first decides where it comes close to the bound, which is nearly always.
+constexpr Comes kOrders[] = {isLarger,    isLargerOrLonger,        isEarlier,
+                             isLaterGone, isOfLargerClassOrLonger, takesMore};
+/// Nothing is tried any more where an arena is at most a part of this size above the bound.
+constexpr uint64_t kCloseParts = 256;
 
+/// Places in this order, best fit among the gaps. Nothing where the arena takes `most` bytes or more.
+std::optional<ArenaPlan> place(const std::vector<Lifetime> &lifetimes, Comes comes, uint64_t most) {
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return align(lifetimes[a].bytes) != align(lifetimes[b].bytes)
-               ? align(lifetimes[a].bytes) > align(lifetimes[b].bytes)
-               : lifetimes[a].first < lifetimes[b].first;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return comes(lifetimes[a], lifetimes[b]); });
+  ArenaPlan plan;
+  plan.offsets.assign(lifetimes.size(), 0);
   Occupied occupied(lifetimes);
   Union taken;
   for (size_t item : order) {
     const Lifetime &life = lifetimes[item];
-    const uint64_t need = align(life.bytes);
-    if (need == 0)
+    if (life.bytes == 0)
       continue; // it meets nothing anywhere
     occupied.find(life, taken);
     uint64_t end = 0, best = 0, bestGap = UINT64_MAX;
     for (const Stretch &other : taken.get()) {
-      if (other.begin >= end + need && other.begin - end < bestGap) {
+      if (other.begin >= end + life.bytes && other.begin - end < bestGap) {
         best = end;
         bestGap = other.begin - end;
       }
@@ -202,9 +228,34 @@ ArenaPlan allocate(const std::vector<Lifetime> &lifetimes, uint64_t alignment) {
     }
     const uint64_t offset = bestGap == UINT64_MAX ? end : best;
     plan.offsets[item] = offset;
-    occupied.add(life, {offset, offset + need});
-    plan.bytes = std::max(plan.bytes, offset + need);
+    occupied.add(life, {offset, offset + life.bytes});
+    plan.bytes = std::max(plan.bytes, offset + life.bytes);
+    if (plan.bytes >= most)
+      return std::nullopt;
   }
+  return plan;
+}
+} // namespace
+
+ArenaPlan allocate(const std::vector<Lifetime> &given, uint64_t alignment) {
+  std::vector<Lifetime> lifetimes = given;
+  std::map<int64_t, int64_t> changes;
+  for (Lifetime &life : lifetimes) {
+    life.bytes = alignTo(life.bytes, alignment);
+    changes[life.first] += static_cast<int64_t>(life.bytes);
+    changes[life.last + 1] -= static_cast<int64_t>(life.bytes);
+  }
+  uint64_t bound = 0;
+  int64_t alive = 0;
+  for (auto [step, change] : changes)
+    bound = std::max<uint64_t>(bound, alive += change);
+  ArenaPlan plan;
+  plan.bytes = UINT64_MAX;
+  for (Comes comes : kOrders)
+    if (plan.bytes > bound + bound / kCloseParts)
+      if (std::optional<ArenaPlan> found = place(lifetimes, comes, plan.bytes))
+        plan = std::move(*found);
+  plan.bound = bound;
   return plan;
 }
 

@@ -1,6 +1,6 @@
 //===- ArenaAllocatorTest.cpp - places of buffers -------------------------------===//
 //
-// Apart where they are alive together, and where a look at all pairs of them puts them.
+// Apart where they are alive together, and where a look at all pairs of them puts them, or closer together.
 //
 //===----------------------------------------------------------------------===//
 #include "ArenaAllocator.h"
@@ -59,6 +59,7 @@ std::vector<uint64_t> placeByPairs(const std::vector<Lifetime> &lifetimes) {
 
 TEST(ArenaAllocator, PlacesAsByAllPairs) {
   std::mt19937 random(7);
+  int smaller = 0;
   for (int round = 0; round < 200; ++round) {
     std::vector<Lifetime> lifetimes(1 + random() % 60);
     for (Lifetime &life : lifetimes) {
@@ -68,8 +69,16 @@ TEST(ArenaAllocator, PlacesAsByAllPairs) {
       life.last = life.first + static_cast<int64_t>(random() % (random() % 8 ? 4 : 60));
     }
     ArenaPlan plan = allocate(lifetimes, kAlignment);
-    EXPECT_EQ(plan.offsets, placeByPairs(lifetimes)) << "round " << round;
+    const std::vector<uint64_t> byPairs = placeByPairs(lifetimes);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < lifetimes.size(); ++i)
+      bytes = std::max(bytes, byPairs[i] + align(lifetimes[i].bytes));
+    if (bytes <= plan.bound + plan.bound / 256) { // close enough: nothing else is tried
+      EXPECT_EQ(plan.offsets, byPairs) << "round " << round;
+    }
+    EXPECT_LE(plan.bytes, bytes) << "round " << round;
     EXPECT_GE(plan.bytes, plan.bound);
+    smaller += plan.bytes < bytes;
     for (size_t a = 0; a < lifetimes.size(); ++a)
       for (size_t b = 0; b < a; ++b)
         EXPECT_TRUE(!meet(lifetimes[a], lifetimes[b]) ||
@@ -77,6 +86,7 @@ TEST(ArenaAllocator, PlacesAsByAllPairs) {
                     plan.offsets[b] + lifetimes[b].bytes <= plan.offsets[a])
             << "round " << round << ": " << a << " and " << b;
   }
+  EXPECT_GE(smaller, 50); // of 200
 }
 
 TEST(ArenaAllocator, TakesNothingForNothing) {
