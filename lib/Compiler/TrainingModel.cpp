@@ -116,6 +116,15 @@ FailureOr<OwningOpRef<ModuleOp>> importWithLengths(MLIRContext *context, ImportO
          << " that was tried for " << (lengths.size() > 1 ? "all of them" : "it") << ": give" << options;
 }
 
+/// The number of the output that a loss is of.
+unsigned findLossOutput(func::FuncOp function, const training::Loss &loss) {
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto known = function.getResultAttrOfType<StringAttr>(i, kOnnxNameAttr);
+        known && known.getValue() == loss.output)
+      return i;
+  return 0;
+}
+
 /// Bytes of what a loss takes in beside what the model has, for one sequence: targets, or classes.
 double countLossInputs(func::FuncOp function, const training::Loss &loss) {
   auto takes = [&](StringRef name) {
@@ -128,12 +137,7 @@ double countLossInputs(func::FuncOp function, const training::Loss &loss) {
   const std::string name = !hasClasses ? "target" : loss.labels.empty() ? "labels" : loss.labels;
   if (loss.kind == training::Loss::Own || (hasClasses && loss.shift) || takes(name))
     return 0;
-  unsigned output = 0;
-  for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (auto known = function.getResultAttrOfType<StringAttr>(i, kOnnxNameAttr);
-        known && known.getValue() == loss.output)
-      output = i;
-  auto type = cast<RankedTensorType>(function.getFunctionType().getResult(output));
+  auto type = cast<RankedTensorType>(function.getFunctionType().getResult(findLossOutput(function, loss)));
   if (!type.hasStaticShape() || type.getRank() == 0)
     return 0;
   const double elements = static_cast<double>(type.getNumElements()) / kFewSequences;
@@ -183,8 +187,12 @@ FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options
   }
   if (options.progress)
     options.progress("units");
-  std::optional<factors::Reading> read =
-      factors::readFactorGraph(model.functions[0], kFewSequences, model.functions[1], kManySequences, frozen);
+  std::optional<factors::LossOutput> loss;
+  if (options.loss)
+    loss = {findLossOutput(model.functions[0], *options.loss),
+            options.loss->kind == training::Loss::CrossEntropy};
+  std::optional<factors::Reading> read = factors::readFactorGraph(
+      model.functions[0], kFewSequences, model.functions[1], kManySequences, frozen, loss);
   if (!read)
     return failure();
   std::string path = options.import.modelPath;

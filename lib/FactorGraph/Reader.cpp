@@ -93,9 +93,9 @@ namespace {
 class Reader {
 public:
   Reader(func::FuncOp few, int64_t fewBatch, func::FuncOp many, int64_t manyBatch,
-         const std::set<std::string> &frozen)
-      : few(few), many(many), fewBatch(fewBatch), manyBatch(manyBatch), frozen(frozen), fewRules(few),
-        manyRules(many), cut(factors::cutUnits(few)), manyStream(factors::findStream(many)),
+         const std::set<std::string> &frozen, const std::optional<factors::LossOutput> &loss)
+      : few(few), many(many), fewBatch(fewBatch), manyBatch(manyBatch), frozen(frozen), loss(loss),
+        fewRules(few), manyRules(many), cut(factors::cutUnits(few)), manyStream(factors::findStream(many)),
         origins(outline::findOrigins(few)) {}
 
   std::optional<factors::Reading> run();
@@ -124,6 +124,7 @@ private:
   double countConstants(func::FuncOp function) const;
   std::set<StringRef> findRoots(Value value) const;
   void countRoots();
+  void findLeading();
   void findChanging();
   void cutByFrozen();
   bool isTrained(Value value) const;
@@ -132,7 +133,9 @@ private:
   func::FuncOp few, many;
   int64_t fewBatch, manyBatch;
   const std::set<std::string> &frozen; ///< names of parameters
-  llvm::DenseSet<Value> changing;      ///< of `few`: some parameter that is not frozen is in them
+  std::optional<factors::LossOutput> loss;
+  llvm::DenseSet<Value> leading;  ///< of `few`: the loss is computed from them
+  llvm::DenseSet<Value> changing; ///< of `few`: some parameter that is not frozen is in them
   RefinementAnalysis fewRules, manyRules;
   factors::UnitCut cut;
   std::vector<mlir::Operation *> manyStream; ///< in the order of cut.stream, once run() has sorted it
@@ -143,6 +146,17 @@ private:
   std::map<StringRef, int> sharedNumbers;
   llvm::DenseMap<Value, int> tensors; ///< of the kind that is being built
 };
+
+void Reader::findLeading() {
+  SmallVector<Value> open(few.front().getTerminator()->getOperands());
+  if (loss)
+    open = {open[loss->number]};
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    if (leading.insert(value).second && value.getDefiningOp())
+      llvm::append_range(open, value.getDefiningOp()->getOperands());
+  }
+}
 
 /// Parameters that a value is computed from.
 std::set<StringRef> Reader::findRoots(Value value) const {
@@ -342,7 +356,9 @@ LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind
     built.factors.push_back(std::move(factor));
   }
   auto gradient = cast<GradientOpInterface>(op);
-  const bool isReached = llvm::any_of(op->getOperands(), [&](Value v) { return changing.contains(v); });
+  const bool leads = llvm::any_of(op->getResults(), [&](Value v) { return leading.contains(v); });
+  const bool isReached =
+      leads && llvm::any_of(op->getOperands(), [&](Value v) { return changing.contains(v); });
   bool readsSome = false; // an indexed factor of an operand: only the rows that indices name are read
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     if (!isa<RankedTensorType>(operand.getType()))
@@ -353,7 +369,7 @@ LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind
     factors::Use use;
     use.tensor = *tensor;
     if (kind.tensors[*tensor].kind != factors::Tensor::Given) {
-      use.gradientFlops = changing.contains(operand) ? gradient.getGradientFlops(i) / fewBatch : 0;
+      use.gradientFlops = leads && changing.contains(operand) ? gradient.getGradientFlops(i) / fewBatch : 0;
       use.saved = isReached && gradient.isOperandSaved(i) && !isReadForFrozenOnly(op, i);
     }
     addPlaces(rule.operands[i], built.factors, use);
@@ -522,10 +538,12 @@ LogicalResult Reader::buildKind(const factors::Unit &unit, factors::UnitKind &ki
     return failure();
   fuse(kind);
   if (unit.end == static_cast<int>(cut.stream.size())) {
-    Value output = few.front().getTerminator()->getOperand(0);
-    if (auto known = tensors.find(output); known != tensors.end())
+    SmallVector<Value> results(few.front().getTerminator()->getOperands());
+    if (loss) // that which it is of comes first
+      std::rotate(results.begin(), results.begin() + loss->number, results.begin() + loss->number + 1);
+    if (auto known = tensors.find(results.front()); known != tensors.end() && (!loss || loss->hasClasses))
       addLoss(kind, known->second);
-    for (Value result : few.front().getTerminator()->getOperands())
+    for (Value result : results)
       if (auto known = tensors.find(result); known != tensors.end())
         kind.results.push_back(known->second);
   }
@@ -574,6 +592,7 @@ std::optional<factors::Reading> Reader::run() {
     return std::nullopt;
   }
   manyStream = sorted(manyStream, cut.places);
+  findLeading();
   findChanging();
   cutByFrozen();
   countRoots();
@@ -636,8 +655,9 @@ std::optional<factors::Reading> Reader::run() {
 
 std::optional<factors::Reading> factors::readFactorGraph(func::FuncOp few, int64_t fewBatch,
                                                          func::FuncOp many, int64_t manyBatch,
-                                                         const std::set<std::string> &frozen) {
-  return Reader(few, fewBatch, many, manyBatch, frozen).run();
+                                                         const std::set<std::string> &frozen,
+                                                         const std::optional<LossOutput> &loss) {
+  return Reader(few, fewBatch, many, manyBatch, frozen, loss).run();
 }
 
 //===----------------------------------------------------------------------===//

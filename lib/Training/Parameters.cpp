@@ -387,7 +387,8 @@ static bool isMerged(ParameterOp op, StringRef reason, Rules &rules, ContentsRea
 FailureOr<std::set<std::string>> training::separateMerged(func::FuncOp function, const ParameterRules &given,
                                                           const std::string &modelPath) {
   Rules rules;
-  if (failed(rules.freeze.parse("--freeze", given.freeze, function.getLoc())) ||
+  if (failed(rules.train.parse("--train", given.train, function.getLoc())) ||
+      failed(rules.freeze.parse("--freeze", given.freeze, function.getLoc())) ||
       failed(rules.tie.parse("--tie", given.tie, function.getLoc())) ||
       failed(rules.untie.parse("--untie", given.untie, function.getLoc())))
     return failure();
@@ -395,7 +396,8 @@ FailureOr<std::set<std::string>> training::separateMerged(func::FuncOp function,
   std::set<std::string> frozen;
   const SmallVector<ParameterOp> ops(function.getOps<ParameterOp>());
   for (ParameterOp op : ops) {
-    if (isReadTwice(op) && isMerged(op, findReason(op, reader), rules, reader))
+    const std::string reason = findReason(op, reader);
+    if (isReadTwice(op) && isMerged(op, reason, rules, reader))
       separate(op, [&](ParameterOp copy, const std::string &node) {
         copy.setName((op.getName() + "@" + node).str());
         std::vector<std::string> called = getAllNames(op);
@@ -403,7 +405,8 @@ FailureOr<std::set<std::string>> training::separateMerged(func::FuncOp function,
         if (rules.freeze.match(called))
           frozen.insert(called.back());
       });
-    if (rules.freeze.match(getAllNames(op)))
+    const std::vector<std::string> names = getAllNames(op);
+    if (rules.freeze.match(names) || (!reason.empty() && !rules.train.match(names)))
       frozen.insert(op.getName().str());
   }
   return frozen;

@@ -24,11 +24,12 @@ struct FactorGraphReader : testing::Test {
     return *module.getOps<mlir::func::FuncOp>().begin();
   }
   std::optional<Reading> read(const std::function<std::string(int)> &text,
-                              const std::set<std::string> &frozen = {}) {
+                              const std::set<std::string> &frozen = {},
+                              const std::optional<LossOutput> &loss = {}) {
     few = parse(text(2));
     many = parse(text(3));
     EXPECT_TRUE(few && many);
-    return few && many ? readFactorGraph(function(*few), 2, function(*many), 3, frozen) : std::nullopt;
+    return few && many ? readFactorGraph(function(*few), 2, function(*many), 3, frozen, loss) : std::nullopt;
   }
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> few, many;
@@ -134,6 +135,33 @@ TEST_F(FactorGraphReader, WhatIsFrozenHasNoGradient) {
   EXPECT_TRUE(operand(4, Down, 1).saved);
   EXPECT_GT(operand(4, Down, 0).gradientFlops, 0);
   EXPECT_EQ(operand(4, Down, 1).gradientFlops, 0);
+}
+
+TEST_F(FactorGraphReader, WhatDoesNotLeadToTheLossHasNoGradient) {
+  // The last layer's result is given back as well, by a second output, and the loss is of that.
+  auto both = [](int batch) {
+    std::string text = model(batch, 3, false);
+    const std::string rows = "tensor<" + std::to_string(batch) + "x8x", logits = rows + "32xf32>",
+                      both = logits + ", " + rows + "16xf32>";
+    text.replace(text.find("-> " + logits), 3 + logits.size(), "-> (" + both + ")");
+    const size_t end = text.find("return ");
+    return text.substr(0, end) + "return %y, %x3 : " + both + "\n}\n";
+  };
+  auto headOf = [&](const LossOutput &loss) {
+    std::optional<Reading> reading = read(both, {}, loss);
+    return reading ? reading->graph.kinds.back() : UnitKind();
+  };
+  const UnitKind ofLogits = headOf({0, true}), ofLast = headOf({1, false});
+  ASSERT_EQ(ofLogits.operations.size(), 2u); // the product, and the loss
+  EXPECT_TRUE(ofLogits.operations[0].operands[0].saved);
+  EXPECT_EQ(ofLogits.results.size(), 2u);
+  ASSERT_EQ(ofLast.operations.size(), 1u);
+  for (const Use &use : ofLast.operations[0].operands) {
+    EXPECT_EQ(use.gradientFlops, 0);
+    EXPECT_FALSE(use.saved);
+  }
+  ASSERT_EQ(ofLast.results.size(), 2u);
+  EXPECT_EQ(ofLast.results[0], ofLast.operations[0].operands[0].tensor) << "what the loss is of comes first";
 }
 
 TEST_F(FactorGraphReader, AProgramIsOneUnitAsItStands) {

@@ -32,6 +32,12 @@ struct Reading {
   std::vector<mlir::Operation *> operations;
 };
 
+/// What a loss is computed of.
+struct LossOutput {
+  unsigned number = 0;    ///< of the model's outputs
+  bool hasClasses = true; ///< the output has a number for each class: its gradient is written over it
+};
+
 /// The same model imported for `fewBatch` and `manyBatch` sequences: what grows between the two grows with
 /// the microbatch, the rest does not. None, with a diagnostic, where the two differ in more than sizes,
 /// where a size grows in another way, or where no operation depends on both inputs and parameters.
@@ -39,9 +45,10 @@ struct Reading {
 /// A model whose first output is made by a contraction gets the mean cross-entropy over its last dimension as
 /// its loss; other outputs are taken to be, or to lead to, the loss. Parameters named in `frozen` stay as
 /// they are: they have no gradients, nor has what is made of nothing else that is trained, and units of which
-/// other parameters are frozen are of other kinds.
+/// other parameters are frozen are of other kinds. With `loss` neither has what does not lead to that output.
 std::optional<Reading> readFactorGraph(mlir::func::FuncOp few, std::int64_t fewBatch, mlir::func::FuncOp many,
-                                       std::int64_t manyBatch, const std::set<std::string> &frozen = {});
+                                       std::int64_t manyBatch, const std::set<std::string> &frozen = {},
+                                       const std::optional<LossOutput> &loss = {});
 
 /// `function` as it stands: all of its operations but parameters in one unit, with their sizes, work and
 /// bytes; its arguments are the unit's inputs, what it returns are the outputs. Only what does no work at all
