@@ -233,6 +233,7 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
         continue;
       stage.parameters += amount * cost.parameters;
       stage.slots += amount * cost.slots;
+      stage.elsewhere += amount * cost.elsewhere;
       stage.unread += amount * cost.unread;
       // What several microbatches read is there through all of them.
       if (!(cost.narrowsAgain && isOnce(shape))) {
@@ -257,6 +258,8 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
         if (!isNew) { // one copy a stage
           stage.parameters -= held;
           stage.slots -= kept;
+          if (const auto other = cost.sharedElsewhere.find(number); other != cost.sharedElsewhere.end())
+            stage.elsewhere -= other->second;
           stage.again += held;
         } else if (shape.asCompiled) { // the last stage that has it updates it for all
           auto [keeper, isFirst] = keepers.try_emplace(number, &stage);
@@ -282,6 +285,10 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   StageMemory memory;
   memory.parameters =
       (stage.parameters * types.parameter + stage.narrowed * types.narrow) / (shape.zero >= 3 ? ranks : 1);
+  // Ranks that update parts of a parameter bring together the narrow copies, and keep their part of the
+  // master.
+  if (shape.asCompiled && types.narrow > 0)
+    memory.parameters -= stage.elsewhere * types.parameter / (shape.zero >= 3 ? ranks : 1);
   memory.parameters += stage.frozen * types.frozen() / (shape.zero >= 3 ? ranks : 1);
   memory.gradients = stage.parameters * types.gradient / (shape.scattersGradients() ? ranks : 1);
   memory.optimizer =

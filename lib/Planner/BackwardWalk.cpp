@@ -164,10 +164,15 @@ const WalkedOp *Walker::makerOf(int tensor) const {
 void Walker::enter(std::size_t op, int segment) {
   for (std::size_t v : again) {
     const WalkedValue &value = walk.values[v];
-    if (value.from >= 0 ? value.from == static_cast<int>(op) : segment >= 0 && value.segment == segment) {
-      isGone[v] = false;
-      alive += value.bytes;
-    }
+    const bool isAlone = value.from >= 0;
+    if (isAlone ? value.from != static_cast<int>(op) : segment < 0 || value.segment != segment)
+      continue;
+    // The kernel that reads it makes it as it goes, unless another reads it as well.
+    const WalkedOp::Kind kind = walk.ops[op].kind;
+    if (isAlone && value.reader == op && (kind == WalkedOp::Pointwise || kind == WalkedOp::Scaling))
+      continue;
+    isGone[v] = false;
+    alive += value.bytes;
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace colossal::planner {
 
@@ -217,6 +218,54 @@ void UnitLayouts::findCopied(std::size_t i, const UnitLayout &layout, double par
   }
 }
 
+/// Adds to `walk` what is kept for nothing but what is made again of it: it is read for the last time with
+/// that. `from`: the operations for which values are made again, by root tensor; others are with their
+/// segment.
+void UnitLayouts::addSources(const std::vector<Placement> &lies, const std::map<int, double> &needed,
+                             const std::map<int, int> &from, BackwardWalk &walk) const {
+  const RemadeUnit &remade = *query.remade;
+  std::map<int, double> kept;
+  for (std::size_t t = 0; t < kind.tensors.size(); ++t)
+    if (kind.tensors[t].kind == Tensor::Activation && remade.fates[t] == RemadeUnit::Kept) {
+      double &part = kept[info.root[t]];
+      part = std::max(part, share(static_cast<int>(t), lies[t]));
+    }
+  for (int output : kind.outputs) // the next unit counts it
+    kept.erase(info.root[output]);
+  std::vector<int> begins; // of each segment, in the backward pass
+  for (std::size_t i = 0; i < kind.operations.size(); ++i)
+    if (const int segment = remade.segments[i]; segment >= 0) {
+      begins.resize(std::max<std::size_t>(begins.size(), segment + 1), -1);
+      begins[segment] = static_cast<int>(i);
+    }
+  std::map<int, int> last,
+      read; // by root tensor: operations, which the backward pass comes to in descending order
+  for (auto [tensor, part] : needed)
+    if (const int segment = againIn(tensor); segment >= 0) {
+      const auto made = from.find(tensor);
+      last[tensor] = made == from.end() ? begins[segment] : made->second;
+    }
+  for (std::size_t i = kind.operations.size(); i-- > 0;) {
+    if (!remade.isAgain[i])
+      continue;
+    int at = std::numeric_limits<int>::max();
+    for (const Use &use : kind.operations[i].results)
+      if (const auto found = last.find(info.root[use.tensor]); found != last.end())
+        at = std::min(at, found->second);
+    for (const Use &use : kind.operations[i].operands) {
+      const int tensor = info.root[use.tensor];
+      if (at == std::numeric_limits<int>::max() || kind.tensors[use.tensor].kind != Tensor::Activation)
+        continue;
+      std::map<int, int> &found = kept.count(tensor) > 0 ? read : last;
+      const auto [known, isNew] = found.try_emplace(tensor, at);
+      known->second = std::min(known->second, at);
+    }
+  }
+  for (auto [tensor, at] : read)
+    if (needed.count(tensor) == 0)
+      walk.values.push_back({static_cast<std::size_t>(at), bytes(tensor) * kept[tensor]});
+}
+
 /// The backward pass of the unit where what was saved is gone once it was read, and gradients lie over it.
 BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::vector<Placement> &lies,
                                            const std::map<int, double> &needed,
@@ -307,6 +356,8 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
     walk.values.push_back({first.at(tensor), bytes(tensor) * part / (tensor == logits ? parts : 1),
                            againIn(tensor), made == from.end() ? -1 : made->second});
   }
+  if (query.remade)
+    addSources(lies, needed, from, walk);
   for (const Exchanged &copy : exchanged)
     walk.values.push_back({copy.reader, copy.bytes});
   for (std::size_t t = 0; t < kind.tensors.size() && logits >= 0; ++t)

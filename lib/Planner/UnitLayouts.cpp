@@ -65,6 +65,22 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
       hasSharedCopy[tensor] = isBoundary[tensor] = true;
   parameters = kind.parameters() + kind.frozen();
   findTrained();
+  findMasks();
+}
+
+void KindInfo::findMasks() {
+  isMask.assign(kind.tensors.size(), false);
+  for (std::size_t i = kind.operations.size(); i-- > 0;) {
+    const Operation &op = kind.operations[i];
+    const bool isFor =
+        std::any_of(op.results.begin(), op.results.end(), [&](const Use &use) { return isMask[use.tensor]; });
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      const Tensor &tensor = kind.tensors[op.operands[o].tensor];
+      if ((isFor || (op.kind == Operation::Attention && o >= 3)) && tensor.kind == Tensor::Activation &&
+          tensor.isConstant)
+        isMask[op.operands[o].tensor] = true;
+    }
+  }
 }
 
 static bool sumsOverVocabulary(const Operation &op) {

@@ -46,6 +46,8 @@ struct KindInfo {
   std::vector<std::vector<int>> classFactors;
   /// Per operation: whether a gradient comes to it. The loss is of the first thing that a model gives back.
   std::vector<bool> isTrained;
+  /// Per tensor: made of what is not trained, for masks of attention alone: no precision narrows it.
+  std::vector<bool> isMask;
   double parameters = 0; ///< elements, trained or frozen
   /// Code of a factor in an operand, or in a result; 0 if it lacks the factor.
   Code operandCode(int op, int operand, int factor) const { return codes[firstUse[op] + operand][factor]; }
@@ -56,6 +58,7 @@ struct KindInfo {
 
 private:
   void findTrained();
+  void findMasks();
   std::vector<std::vector<Code>> codes; ///< by use (operands, then results, of each operation) and factor
   std::vector<std::size_t> firstUse;    ///< by operation
 };
@@ -186,6 +189,8 @@ private:
   double narrowedBytes(std::size_t i, std::size_t o, const UnitLayout &layout) const;
   double exchangedBytes(std::size_t i, std::size_t o, const UnitLayout &layout,
                         const std::vector<Placement> &lies) const;
+  void addSources(const std::vector<Placement> &lies, const std::map<int, double> &needed,
+                  const std::map<int, int> &from, BackwardWalk &walk) const;
   BackwardWalk describeBackward(const UnitLayout &layout, const std::vector<Placement> &lies,
                                 const std::map<int, double> &needed, const std::map<int, std::size_t> &first,
                                 const std::vector<Exchanged> &exchanged) const;

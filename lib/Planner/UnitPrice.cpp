@@ -196,8 +196,11 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
       cost.sharedSlots[kind.tensors[tensor].shared] += t.stored / ranks;
     if (narrowed.count(tensor)) {
       cost.narrowed += held;
-      if (t.shared >= 0)
+      cost.elsewhere += held - t.stored / ranks;
+      if (t.shared >= 0) {
         cost.sharedNarrowed[t.shared] += held;
+        cost.sharedElsewhere[t.shared] += held - t.stored / ranks;
+      }
     }
   }
   return "";

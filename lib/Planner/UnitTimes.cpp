@@ -45,6 +45,8 @@ double UnitLayouts::share(int tensor, const Placement &placement) const {
 double UnitLayouts::bytes(int tensor) const {
   const Tensor &t = kind.tensors[tensor];
   double element = t.isFloat ? types.activation : t.bytes; // products read narrow copies of parameters
+  if (info.isMask[tensor] && query.scoresInMemory)
+    element = std::max(element, t.bytes);
   return t.elements * element * (t.perSequence ? query.microbatch : 1);
 }
 

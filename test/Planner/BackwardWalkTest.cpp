@@ -91,9 +91,11 @@ TEST(BackwardWalk, WhatIsMadeAgainComesWithItsSegmentOrItsReader) {
   EXPECT_DOUBLE_EQ(walk.find().beside, 1 + (1 + 1 + 4 + 4));
   for (int v = 0; v < 4; ++v)
     walk.values[v].from = v;
-  // Each when its own operation comes: what the activation read, its gradient in the place of what it gave,
-  // and the sum's.
-  EXPECT_DOUBLE_EQ(walk.find().beside, 1 + 4 + 4);
+  // Each when its own operation comes: for the first weight's gradient the norm, beside its gradient, that of
+  // what the weight gave, and the sum's. What the activation read its kernel makes as it goes.
+  EXPECT_DOUBLE_EQ(walk.find().beside, 1 + 1 + 4 + 1);
+  walk.values[2].reader = 1; // but not where another reads it later
+  EXPECT_DOUBLE_EQ(walk.find().beside, 1 + 1 + 4 + 1 + 4);
 }
 
 TEST(BackwardWalk, LogitsBecomeTheirGradient) {

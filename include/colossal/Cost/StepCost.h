@@ -56,6 +56,8 @@ struct UnitCost {
   double parameters = 0;                       ///< elements stored on a rank
   double largest = 0;                          ///< of the largest parameter
   double narrowed = 0;                         ///< of them, read by products, which may take a narrow copy
+  double elsewhere =
+      0; ///< of `narrowed`, what a rank has of the copy but not of the master, which all axes share
   bool narrowsAgain = false;    ///< the backward pass makes these copies again, as it does values
   double slots = 0;             ///< elements of each of the optimizer's slots: all axes share them
   double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
@@ -64,6 +66,7 @@ struct UnitCost {
   double frozen = 0;            ///< elements of parameters beside them, which stay as they are
   std::map<int, double> shared; ///< of `parameters`, by shared number
   std::map<int, double> sharedSlots, sharedNarrowed, sharedFrozen; ///< of `slots`, of `narrowed`, of `frozen`
+  std::map<int, double> sharedElsewhere;                           ///< of `elsewhere`
   double outputBytes = 0;  ///< that a rank hands to the next stage: its part of what all axes hold
   double forwardBytes = 0; ///< the most that a forward pass has at once, but for what the model gives back
   double resultShare = 1;  ///< a rank's part of the first thing that the model gives back
@@ -170,6 +173,7 @@ struct StageState {
   double parameters = 0, largest = 0; ///< elements: all, and of the largest unit
   double unread = 0;                  ///< of all, those that no pass reads
   double narrowed = 0;                ///< of all, those that products read
+  double elsewhere = 0;               ///< of all, those of which other ranks have the master
   double again = 0;                   ///< of parameters that several units share, for each but one
   double received = 0;                ///< of those whose gradients another stage sends here, to be added up
   double slots = 0;                   ///< of each of the optimizer's
@@ -184,8 +188,8 @@ struct StageState {
   double messages = 0; ///< bytes that are on their way while passes are done
   friend bool operator==(const StageState &a, const StageState &b) {
     return a.parameters == b.parameters && a.largest == b.largest && a.narrowed == b.narrowed &&
-           a.frozen == b.frozen && a.reduction == b.reduction && a.transient == b.transient &&
-           a.messages == b.messages && a.shared == b.shared;
+           a.elsewhere == b.elsewhere && a.frozen == b.frozen && a.reduction == b.reduction &&
+           a.transient == b.transient && a.messages == b.messages && a.shared == b.shared;
   }
 };
 

@@ -54,6 +54,15 @@ check("bloom", "data=1", 1, devices=1, seq=64)
 check("t5-encoder", "data=1", 1, devices=1, seq=64, loss="mse,output=last_hidden_state")
 check("bert", "data=1", 1, devices=1, seq=64, loss="mse,output=last_hidden_state")
 check("bert", "model=2", 1, seq=64, loss="mse,output=last_hidden_state")
+# Masks that no precision narrows, as they are of positions and of slopes that are not trained; masters of weights of which ranks
+# bring together narrow copies.
+check("bloom", "data=1", 1, "--precision", "bf16", devices=1, seq=64)
+check("llama", "model=2", 4, "--precision", "bf16", seq=64)
+# What is made again for a kernel that makes it as it goes takes no memory, and what is kept for that alone is gone with it.
+for model, options in (("bert", {"seq": 64, "loss": "mse,output=last_hidden_state", "least": 0.99}), ("resnet", {"seq": None, "loss": "cross-entropy,logits=logits"}),
+                       ("vit", {"seq": None, "loss": "cross-entropy,logits=logits"})):
+    for turns in (1, 4):
+        check(model, "data=1", turns, "--recompute", "selective", devices=1, **options)
 # Images: masks that are tables, in each microbatch's size; convolutions, of which a kernel sums up the gradient of a bias as well, and
 # the memory's peak at the model's beginning.
 for model in ("vit", "swin", "resnet", "../Training/Models/resnet-train"):
