@@ -281,9 +281,10 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
         need(forWeights, use.tensor, share(use.tensor, lies[use.tensor]));
     }
     // Of a contraction with a parameter, which is one operand, the other is what the parameter's gradient is
-    // made of, and so is the result's gradient.
-    const bool hasWeights = std::any_of(op.operands.begin(), op.operands.end(), isTrained);
-    if ((op.kind == Operation::Contraction && hasWeights) || scales(op))
+    // made of, and so is the result's gradient; and of that is the gradient of what is added behind a scale,
+    // whose own is made of the products.
+    const auto weights = std::count_if(op.operands.begin(), op.operands.end(), isTrained);
+    if (op.kind == Operation::Contraction ? weights > 0 : scales(op) && weights > 1)
       need(gradients, op.results[0].tensor,
            share(op.results[0].tensor, have(static_cast<int>(i), 0, layout[i])));
     for (std::size_t r = 0; r < op.results.size(); ++r)

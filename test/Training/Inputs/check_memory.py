@@ -110,7 +110,7 @@ check("wide", "data=2,model=2", 4, "--zero", 2, devices=4, seq=64, least=0.98)
 check("wide", "data=2,model=2", 4, "--zero", 2, "--precision", "bf16", devices=4, seq=64, least=0.98)
 check("wide", "data=2", 4, "--zero", 2, "--recompute", "selective", "--precision", "bf16", seq=64, least=0.98)
 check("wide", "data=2,model=2", 4, "--zero", 3, "--precision", "bf16", devices=4, seq=64, least=0.975)
-check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "full")
+check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "full", most=1.06)
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "selective", most=1.13)
 # Where gradients of weights are a pass of their own, what these read is made again for the backward pass, not before.
 for schedule in ("zb-h1", "zb-h2"):
