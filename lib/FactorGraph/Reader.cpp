@@ -1,6 +1,7 @@
 //===- Reader.cpp - a module as a factor graph ------------------------------===//
 #include "colossal/FactorGraph/Reader.h"
 
+#include "Description.h"
 #include "UnitCut.h"
 #include "colossal/Outline/OpNames.h"
 #include "colossal/Outline/Origins.h"
@@ -17,71 +18,6 @@ using namespace colossal;
 using namespace colossal::dist;
 using outline::getNames;
 using outline::Origin;
-
-//===----------------------------------------------------------------------===//
-// Operations, as any search sees them
-//===----------------------------------------------------------------------===//
-
-static factors::Factor::Kind getKind(FactorKind kind) {
-  switch (kind) {
-  case FactorKind::Parallel: return factors::Factor::Parallel;
-  case FactorKind::Reduction: return factors::Factor::Reduction;
-  case FactorKind::Whole: return factors::Factor::Whole;
-  case FactorKind::Joined: return factors::Factor::Joined;
-  case FactorKind::Carried: return factors::Factor::Carried;
-  }
-  llvm_unreachable("unknown kind of factor");
-}
-
-/// A factor as it stands.
-static factors::Factor describe(const dist::Factor &given) {
-  factors::Factor factor;
-  factor.size = std::max<double>(1, static_cast<double>(given.size));
-  factor.kind = getKind(given.kind);
-  factor.role = given.role.str();
-  factor.indexed = given.indexed;
-  factor.staged = given.staged;
-  if (given.operandSize >= 0)
-    factor.window = factors::Window{static_cast<double>(given.operandSize), static_cast<double>(given.stride),
-                                    static_cast<double>(given.window)};
-  return factor;
-}
-
-static void addPlaces(const TensorFactors &dims, const std::vector<factors::Factor> &all, factors::Use &use) {
-  for (auto [d, dim] : llvm::enumerate(dims)) {
-    double inner = 1;
-    for (unsigned f : llvm::reverse(dim)) {
-      use.places.push_back({static_cast<int>(f), static_cast<int>(d), inner});
-      inner *= all[f].size;
-    }
-  }
-}
-
-static factors::Operation::Kind getKind(Operation *op) {
-  auto kernel = dyn_cast<KernelOpInterface>(op);
-  switch (kernel ? kernel.getKernelKind() : KernelKind::Element) {
-  case KernelKind::Contraction:
-  case KernelKind::Convolution: return factors::Operation::Contraction;
-  case KernelKind::Attention: return factors::Operation::Attention;
-  // What moves elements of one operand, and reads none for its gradient, is taken as a view by kernels.
-  case KernelKind::Movement:
-    if (!cast<GradientOpInterface>(op).isOperandSaved(0))
-      return factors::Operation::View;
-    return factors::Operation::Streaming;
-  default: return factors::Operation::Streaming;
-  }
-}
-
-/// A tensor as it stands.
-static factors::Tensor describe(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  factors::Tensor tensor;
-  tensor.elements = std::max<double>(1, static_cast<double>(type.getNumElements()));
-  tensor.perSequence = false;
-  tensor.isFloat = isa<FloatType>(type.getElementType());
-  tensor.bytes = getElementBytes(type.getElementType());
-  return tensor;
-}
 
 //===----------------------------------------------------------------------===//
 // Units of a model, for any batch
@@ -300,7 +236,7 @@ FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &ki
     return emitError(value.getLoc()) << "a tensor grows from " << type << " to " << other.getType()
                                      << " between batches of " << fewBatch << " and " << manyBatch
                                      << ", not in proportion: the model mixes sequences";
-  factors::Tensor tensor = describe(value);
+  factors::Tensor tensor = factors::describe(value);
   tensor.name = names.empty() ? "" : names.back();
   tensor.elements = std::max(1.0, elements->size);
   tensor.perSequence = elements->perSequence;
@@ -328,7 +264,7 @@ FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &ki
 /// it is.
 bool Reader::isReadForFrozenOnly(Operation *op, unsigned operand) const {
   auto elementwise = dyn_cast<ElementwiseOp>(op);
-  const bool isProduct = getKind(op) == factors::Operation::Contraction ||
+  const bool isProduct = factors::getOperationKind(op) == factors::Operation::Contraction ||
                          (elementwise && elementwise.getKind() == ElementwiseKind::Mul);
   if (!isProduct || operand > 1)
     return false;
@@ -350,7 +286,7 @@ LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind
       return emitError(op->getLoc()) << "a dimension of '" << op->getName() << "' grows from " << a.size
                                      << " to " << b.size << " between batches of " << fewBatch << " and "
                                      << manyBatch << ", not in proportion";
-    factors::Factor factor = describe(a);
+    factors::Factor factor = factors::describe(a);
     factor.size = std::max(1.0, size->size);
     factor.perSequence = size->perSequence;
     built.factors.push_back(std::move(factor));
@@ -372,7 +308,7 @@ LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind
       use.gradientFlops = leads && changing.contains(operand) ? gradient.getGradientFlops(i) / fewBatch : 0;
       use.saved = isReached && gradient.isOperandSaved(i) && !isReadForFrozenOnly(op, i);
     }
-    addPlaces(rule.operands[i], built.factors, use);
+    factors::addPlaces(rule.operands[i], built.factors, use);
     for (const factors::FactorPosition &place : use.places)
       readsSome |=
           rule.factors[place.factor].indexed && rule.factors[place.factor].kind == FactorKind::Reduction;
@@ -387,7 +323,7 @@ LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind
     factors::Use use;
     use.tensor = *tensor;
     use.saved = isReached && gradient.isResultSaved(i);
-    addPlaces(rule.results[i], built.factors, use);
+    factors::addPlaces(rule.results[i], built.factors, use);
     built.results.push_back(std::move(use));
   }
   return success();
@@ -410,7 +346,7 @@ LogicalResult Reader::buildOp(int at, factors::UnitKind &kind) {
     same += known.name == built.name || StringRef(known.name).starts_with(built.name + "#");
   if (same)
     built.name += "#" + std::to_string(same + 1);
-  built.kind = getKind(op);
+  built.kind = factors::getOperationKind(op);
   built.flops = cast<ShardingRuleOpInterface>(op).getFlops() / fewBatch;
   built.heavy = cast<ShardingRuleOpInterface>(op).isHeavy();
   // Attention that must know where its queries stand: what lies behind them is masked.
@@ -618,7 +554,7 @@ std::optional<factors::Reading> Reader::run() {
       std::max(0.0, (atMany - constants) / static_cast<double>(manyBatch - fewBatch));
   graph.constantBytes = constants - graph.constantBytesPerSequence * static_cast<double>(fewBatch);
   for (auto [input, other] : llvm::zip_equal(few.getArguments(), many.getArguments())) {
-    const factors::Tensor tensor = describe(input), atMany = describe(other);
+    const factors::Tensor tensor = factors::describe(input), atMany = factors::describe(other);
     if (tensor.elements < atMany.elements)
       graph.inputBytes += tensor.bytes * tensor.elements / static_cast<double>(fewBatch);
   }
@@ -658,101 +594,4 @@ std::optional<factors::Reading> factors::readFactorGraph(func::FuncOp few, int64
                                                          const std::set<std::string> &frozen,
                                                          const std::optional<LossOutput> &loss) {
   return Reader(few, fewBatch, many, manyBatch, frozen, loss).run();
-}
-
-//===----------------------------------------------------------------------===//
-// A program as it stands
-//===----------------------------------------------------------------------===//
-
-factors::Operation factors::readOperation(mlir::Operation *op, const FactorRule &rule) {
-  auto ruled = cast<ShardingRuleOpInterface>(op);
-  factors::Operation built;
-  built.flops = ruled.getFlops();
-  built.heavy = ruled.isHeavy();
-  built.kind = getKind(op);
-  if (op->getNumOperands() == 1 && op->getNumResults() == 1 && built.flops == 0)
-    built.kind = factors::Operation::View;
-  else if (built.kind == factors::Operation::View)
-    built.kind = factors::Operation::Streaming;
-  for (const dist::Factor &factor : rule.factors)
-    built.factors.push_back(describe(factor));
-  int number = 0;
-  auto add = [&](TypeRange types, ArrayRef<TensorFactors> places, std::vector<factors::Use> &uses) {
-    for (auto [i, type] : llvm::enumerate(types)) {
-      factors::Use use;
-      use.tensor = number++;
-      if (!isa<RankedTensorType>(type))
-        continue;
-      addPlaces(places[i], built.factors, use);
-      uses.push_back(std::move(use));
-    }
-  };
-  add(op->getOperandTypes(), rule.operands, built.operands);
-  add(op->getResultTypes(), rule.results, built.results);
-  return built;
-}
-
-factors::Reading factors::readProgram(func::FuncOp function, const RefinementAnalysis &rules,
-                                      const std::function<bool(mlir::Operation *)> &isRepeated,
-                                      std::map<std::string, int> &parameters) {
-  factors::Reading reading;
-  factors::UnitKind &kind = reading.graph.kinds.emplace_back();
-  reading.graph.units.push_back(0);
-  std::vector<int> &ids = reading.graph.ids.emplace_back();
-  kind.name = reading.graph.name = function.getName().str();
-  llvm::DenseMap<Value, int> numbers;
-  llvm::DenseMap<const RefinedRule *, factors::Operation> known; // ops that share a rule are of one kind
-  auto add = [&](Value value, factors::Tensor::Kind as) -> factors::Tensor & {
-    numbers[value] = static_cast<int>(kind.tensors.size());
-    kind.tensors.push_back(describe(value));
-    kind.tensors.back().kind = as;
-    return kind.tensors.back();
-  };
-  for (BlockArgument argument : function.getArguments()) {
-    add(argument, factors::Tensor::Given);
-    kind.inputs.push_back(numbers[argument]);
-  }
-  // Of layers there are many: what is known of them is written once where it stays.
-  size_t operations = 0, tensors = kind.tensors.size();
-  for (mlir::Operation &op : function.front()) {
-    ++operations;
-    tensors += op.getNumResults();
-  }
-  reading.operations.reserve(operations);
-  ids.reserve(operations);
-  kind.operations.reserve(operations);
-  kind.tensors.reserve(tensors);
-  for (mlir::Operation &op : function.front().without_terminator()) {
-    const int id = static_cast<int>(reading.operations.size());
-    reading.operations.push_back(&op);
-    if (auto parameter = dyn_cast<ParameterOp>(op)) {
-      factors::Tensor &tensor = add(parameter, factors::Tensor::Parameter);
-      tensor.name = parameter.getName().str();
-      tensor.stored = tensor.elements;
-      tensor.shared = parameters.try_emplace(tensor.name, static_cast<int>(parameters.size())).first->second;
-      tensor.id = id;
-      continue;
-    }
-    const RefinedRule &rule = rules.get(&op);
-    auto [like, isNew] = known.try_emplace(&rule);
-    if (isNew)
-      like->second = readOperation(&op, rule.rule);
-    factors::Operation built = like->second;
-    StringRef name = outline::getFirstName(op.getLoc());
-    built.name = (name.empty() ? op.getName().getStringRef() : name).str();
-    built.repeated = isRepeated(&op);
-    for (factors::Use &use : built.operands)
-      use.tensor = numbers.lookup(op.getOperand(static_cast<unsigned>(use.tensor)));
-    for (factors::Use &use : built.results) {
-      Value result = op.getResult(static_cast<unsigned>(use.tensor) - op.getNumOperands());
-      add(result, factors::Tensor::Activation).name = built.name;
-      use.tensor = numbers[result];
-    }
-    kind.operations.push_back(std::move(built));
-    ids.push_back(id);
-  }
-  for (Value value : function.front().getTerminator()->getOperands())
-    kind.outputs.push_back(numbers.lookup(value));
-  factors::findLives(kind);
-  return reading;
 }

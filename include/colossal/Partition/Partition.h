@@ -26,6 +26,9 @@ MeshAttr getMesh(mlir::ModuleOp module);
 mlir::FailureOr<Assignment> getAssignment(mlir::Operation *op, const FactorRule &rule, MeshAttr mesh);
 void setAssignment(mlir::Operation *op, const Assignment &assignment);
 
+/// Whether ranks of these axes hold parts of a factor of this size of which not all are full.
+bool isUneven(int64_t size, llvm::ArrayRef<unsigned> axes, MeshAttr mesh);
+
 /// Whether turns of the loop reduce between ranks what they add up (dialects/Dist/LayoutMarks.h).
 bool scattersInTurns(mlir::ModuleOp module);
 
