@@ -15,7 +15,9 @@
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Container.h"
 #include "colossal/Step/PropagateBatch.h"
+#include "colossal/Training/Training.h"
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/State.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -331,6 +333,11 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   predictSearchedStages(options, result);
   if (result.microbatches > 1)
     result.layout.summary += "microbatches: " + std::to_string(result.microbatches) + "\n";
+  if (DictionaryAttr training = dist::getTraining(module))
+    if (auto samples = training.getAs<IntegerAttr>(training::kStatisticsOverAttrName))
+      result.layout.summary += "batch statistics: of " + std::to_string(samples.getInt()) +
+                               " samples each, a rank's part of a microbatch; --sync-batch-norm takes those "
+                               "of all ranks\n";
   if (result.recompute != Recompute::None)
     result.layout.summary += "recompute: " + describe(result.recompute).str() + "\n";
   describeStages(result);

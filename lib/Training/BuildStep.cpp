@@ -660,6 +660,8 @@ void StepBuilder::describe() {
   training.append("global_batch", builder.getI64IntegerAttr(options.globalBatch));
   training.append("loss", builder.getStringAttr(options.loss.text));
   training.append("samples", builder.getArrayAttr(samples));
+  if (const BatchParts parts = getBatchParts(); !statistics.empty() && parts.count() > 1)
+    training.append(kStatisticsOverAttrName, builder.getI64IntegerAttr(options.globalBatch / parts.count()));
   if (scalesLoss)
     training.append("skips_overflow", builder.getBoolAttr(true));
   // Who names a stage of ZeRO asks for data parallelism as its papers have it.

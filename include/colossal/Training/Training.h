@@ -23,6 +23,9 @@ namespace colossal::training {
 inline constexpr llvm::StringLiteral kStepValuesInput = "colossal.step_values", kLossOutput = "colossal.loss",
                                      kNormOutput = "colossal.grad_norm";
 
+/// Of the module's training dictionary: samples that a statistic of a batch is of, where that is a part.
+inline constexpr llvm::StringLiteral kStatisticsOverAttrName = "statistics_over";
+
 /// What is minimized: a mean over all elements of the global batch that count.
 struct Loss {
   enum Kind {
