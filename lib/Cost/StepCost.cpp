@@ -313,9 +313,7 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   }
   memory.transient = stage.transient;
   memory.transient += stage.messages;
-  // (Not in one microbatch: what passes of a model with windows have beside what they keep is foreseen as
-  // more than it is, by about as much.)
-  if (shape.asCompiled && shape.microbatches > 1)
+  if (shape.asCompiled)
     memory.transient += stage.computed;
   // Between stages each unit that has a shared parameter adds up for itself.
   if (shape.asCompiled && shape.microbatches > 1 && shape.pipeline > 1)

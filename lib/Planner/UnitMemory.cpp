@@ -40,7 +40,7 @@ double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placem
   return most;
 }
 
-/// Masks of attention that are computed from the model's inputs.
+/// Masks of attention that are computed from the model's inputs. (Those of parameters are `keepComputed`'s.)
 double UnitLayouts::maskBytes(const UnitLayout &layout) const {
   // They are made of what no precision narrows.
   auto element = [&](int tensor) {
@@ -52,7 +52,7 @@ double UnitLayouts::maskBytes(const UnitLayout &layout) const {
          kind.operations[i].kind == Operation::Attention && o < kind.operations[i].operands.size(); ++o) {
       const int tensor = kind.operations[i].operands[o].tensor;
       if (kind.tensors[tensor].kind != Tensor::Activation && kind.tensors[tensor].perSequence &&
-          !kind.tensors[tensor].isFixed)
+          !kind.tensors[tensor].isFixed && kind.tensors[tensor].computed <= 0)
         masks[tensor] = bytes(tensor) * element(tensor) *
                         share(tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
     }

@@ -70,6 +70,7 @@ for model in ("vit", "swin", "resnet", "../Training/Models/resnet-train"):
 # Biases of windows, which are computed of a table once for all microbatches; and a convolution's weights, of which its gradient reads
 # parts that are taken once, and that ranks do not share. In models this small the passes are foreseen as more.
 check("swin", "data=2", 4, "--zero", 0, seq=None, loss="cross-entropy,logits=logits", least=0.98)
+check("swin", "data=1", 4, seq=None, loss="cross-entropy,logits=logits", devices=1)
 check("../Training/Models/resnet-train", "data=2", 4, "--zero", 2, seq=None, loss="cross-entropy,logits=logits", least=0.98)
 # What is frozen has no gradient and no slots, is stored once, and with ZeRO 3 in parts; below the last that is trained nothing is kept.
 for mesh, turns, zero in (("data=1", 1, 0), ("data=1", 4, 0), ("data=2", 1, 1), ("data=2", 1, 3), ("model=2", 1, 0), ("stage=2", 4, 0)):
