@@ -9,6 +9,7 @@
 #include "colossal/Partition/Resharding.h"
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <map>
 #include <set>
@@ -68,7 +69,7 @@ private:
 
   func::FuncOp few, many;
   int64_t fewBatch, manyBatch;
-  const std::set<std::string> &frozen; ///< names of parameters
+  std::set<std::string> frozen; ///< names of parameters
   std::optional<factors::LossOutput> loss;
   llvm::DenseSet<Value> leading;  ///< of `few`: the loss is computed from them
   llvm::DenseSet<Value> changing; ///< of `few`: some parameter that is not frozen is in them
@@ -83,6 +84,7 @@ private:
   llvm::DenseMap<Value, int> tensors; ///< of the kind that is being built
 };
 
+/// A parameter that the loss does not depend on stays as it is.
 void Reader::findLeading() {
   SmallVector<Value> open(few.front().getTerminator()->getOperands());
   if (loss)
@@ -92,6 +94,13 @@ void Reader::findLeading() {
     if (leading.insert(value).second && value.getDefiningOp())
       llvm::append_range(open, value.getDefiningOp()->getOperands());
   }
+  llvm::StringSet<> read;
+  for (auto parameter : few.getOps<ParameterOp>())
+    if (leading.contains(parameter.getResult()))
+      read.insert(parameter.getName());
+  for (auto parameter : few.getOps<ParameterOp>())
+    if (!read.contains(parameter.getName()))
+      frozen.insert(parameter.getName().str());
 }
 
 /// Parameters that a value is computed from.

@@ -160,6 +160,9 @@ TEST_F(FactorGraphReader, WhatDoesNotLeadToTheLossHasNoGradient) {
     EXPECT_EQ(use.gradientFlops, 0);
     EXPECT_FALSE(use.saved);
   }
+  EXPECT_GT(ofLogits.parameters(), 0);
+  EXPECT_EQ(ofLast.parameters(), 0);
+  EXPECT_EQ(ofLast.frozen(), 16 * 32);
   ASSERT_EQ(ofLast.results.size(), 2u);
   EXPECT_EQ(ofLast.results[0], ofLast.operations[0].operands[0].tensor) << "what the loss is of comes first";
 }
