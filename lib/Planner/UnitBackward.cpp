@@ -224,12 +224,7 @@ void UnitLayouts::findCopied(std::size_t i, const UnitLayout &layout, double par
 void UnitLayouts::addSources(const std::vector<Placement> &lies, const std::map<int, double> &needed,
                              const std::map<int, int> &from, BackwardWalk &walk) const {
   const RemadeUnit &remade = *query.remade;
-  std::map<int, double> kept;
-  for (std::size_t t = 0; t < kind.tensors.size(); ++t)
-    if (kind.tensors[t].kind == Tensor::Activation && remade.fates[t] == RemadeUnit::Kept) {
-      double &part = kept[info.root[t]];
-      part = std::max(part, share(static_cast<int>(t), lies[t]));
-    }
+  std::map<int, double> kept = keptParts(lies);
   for (int output : kind.outputs) // the next unit counts it
     kept.erase(info.root[output]);
   std::vector<int> begins; // of each segment, in the backward pass

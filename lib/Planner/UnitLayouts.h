@@ -46,7 +46,8 @@ struct KindInfo {
   std::vector<std::vector<int>> classFactors;
   /// Per operation: whether a gradient comes to it. The loss is of the first thing that a model gives back.
   std::vector<bool> isTrained;
-  /// Per tensor: made of what is not trained, for masks of attention alone: no precision narrows it.
+  /// Per tensor: a mask of attention, or what one is made of, that nothing is trained in: no precision
+  /// narrows it.
   std::vector<bool> isMask;
   double parameters = 0; ///< elements, trained or frozen
   /// Code of a factor in an operand, or in a result; 0 if it lacks the factor.
@@ -176,6 +177,7 @@ private:
   double gradientsInFlight(std::size_t i, const UnitLayout &layout, const std::vector<Placement> &lies) const;
   int againIn(int root) const;
   bool isReadAgain(int root, const UnitLayout &layout, const std::vector<Placement> &lies) const;
+  std::map<int, double> keptParts(const std::vector<Placement> &lies) const;
   void keepSegments(const std::vector<Placement> &lies, std::map<int, double> &needed, UnitCost &cost) const;
   double mostBesideWeights(const UnitLayout &layout, const std::vector<Placement> &lies,
                            const std::map<int, double> &needed, const std::map<int, std::size_t> &first,

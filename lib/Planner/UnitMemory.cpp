@@ -168,17 +168,23 @@ bool UnitLayouts::isReadAgain(int root, const UnitLayout &layout, const std::vec
   return false;
 }
 
+/// Of the tensors that a step under recompute keeps, by root: the largest part that a rank has.
+std::map<int, double> UnitLayouts::keptParts(const std::vector<Placement> &lies) const {
+  std::map<int, double> kept;
+  for (std::size_t t = 0; t < kind.tensors.size(); ++t)
+    if (kind.tensors[t].kind == Tensor::Activation && query.remade->fates[t] == RemadeUnit::Kept) {
+      double &part = kept[info.root[t]];
+      part = std::max(part, share(static_cast<int>(t), lies[t]));
+    }
+  return kept;
+}
+
 /// What a compiled step under recompute keeps of the unit, as `needed`, and what it makes again of its last
 /// segment and of what it takes in.
 void UnitLayouts::keepSegments(const std::vector<Placement> &lies, std::map<int, double> &needed,
                                UnitCost &cost) const {
   const RemadeUnit &remade = *query.remade;
-  std::map<int, double> kept;
-  for (std::size_t t = 0; t < kind.tensors.size(); ++t)
-    if (kind.tensors[t].kind == Tensor::Activation && remade.fates[t] == RemadeUnit::Kept) {
-      double &part = kept[info.root[t]];
-      part = std::max(part, share(static_cast<int>(t), lies[t]));
-    }
+  std::map<int, double> kept = keptParts(lies);
   for (auto [tensor, part] : needed) // some as ranks have exchanged it
     if (const auto known = kept.find(tensor); known != kept.end())
       known->second = part;

@@ -56,8 +56,7 @@ struct UnitCost {
   double parameters = 0;                       ///< elements stored on a rank
   double largest = 0;                          ///< of the largest parameter
   double narrowed = 0;                         ///< of them, read by products, which may take a narrow copy
-  double elsewhere =
-      0; ///< of `narrowed`, what a rank has of the copy but not of the master, which all axes share
+  double elsewhere = 0;                        ///< of `narrowed`, those of which other ranks keep the master
   bool narrowsAgain = false;    ///< the backward pass makes these copies again, as it does values
   double slots = 0;             ///< elements of each of the optimizer's slots: all axes share them
   double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)

@@ -89,6 +89,7 @@ check("gpt2", "stage=2", 4, "--pipeline-schedule", "interleaved")
 # The last stage's two chunks follow one another, and are done as one. The search does not see the gaps between what passes hand on.
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-v", least=0.99)
 check("llama", "stage=2", 4, "--pipeline-schedule", "zb-v")
+check("llama", "stage=2", 4, "--pipeline-schedule", "zb-h2", seq=64)
 # What ranks share of gradients is scattered once a step in stages, and whole meanwhile.
 check("gpt2", "stage=2,data=2", 4, "--zero", 2, devices=4)
 # Stages, of which the last computes its forward pass with the backward one, and others keep what they save in a copy for each microbatch on its way.
