@@ -26,9 +26,9 @@ struct ArenaPlan {
 /// Places buffers so that those alive together do not overlap; offsets are multiples of `alignment` (a power
 /// of two). Greedy by size, best fit among the gaps (Pisarchyk and Lee, "Efficient Memory Management for Deep
 /// Neural Net Inference", 2020, section 5.2); where that leaves the bound by more than 0.4 %, greedy in five
-/// more orders as well, of which the smallest arena counts. Deterministic. Near O(n log^2 n), as buffers that
-/// lie side by side are looked at as one, for the chains of an inference and for what a training step keeps;
-/// O(n^2) at worst.
+/// more orders as well, of which the smallest arena counts, and then in orders that have what ended above the
+/// bound come earlier and earlier. Deterministic. Near O(n log^2 n), as buffers that lie side by side are
+/// looked at as one, for the chains of an inference and for what a training step keeps; O(n^2) at worst.
 ArenaPlan allocate(const std::vector<Lifetime> &lifetimes, uint64_t alignment = 64);
 
 } // namespace colossal::schedule
