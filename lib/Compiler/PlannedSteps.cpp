@@ -4,7 +4,9 @@
 #include "GivenPlan.h"
 #include "TrainingModel.h"
 #include "colossal/Outline/OpNames.h"
+#include "colossal/Outline/Origins.h"
 #include "colossal/Planner/PlanReport.h"
+#include "dialects/Colossal/Colossal.h"
 #include "lib/Layout/Names.h"
 #include "lib/Planner/KeptValues.h"
 #include "llvm/ADT/StringSet.h"
@@ -77,6 +79,36 @@ std::vector<std::string> findStagePins(ArrayRef<int> parts, const ReadModel &mod
     }
     finish();
   }
+  return pins;
+}
+
+/// Pins of what no input is in, as tables of positions and biases that are looked up: no batch is split
+/// there, so that each rank has the whole, and a gradient that is summed over the batch stays partial up to
+/// the parameter. Under other axes than `data` they speak of what no parameter is in only: the rest is split
+/// as what reads it. Each is of one operation, which may be none of the program any more.
+std::vector<std::string> findBatchlessPins(const planner::TrainingPlan &plan, bool hasOtherAxes,
+                                           ReadModel &model) {
+  llvm::DenseMap<Value, outline::Origin> origins = outline::findOrigins(model.functions[0]);
+  llvm::DenseMap<Operation *, std::string> unique = outline::getUniqueNames(model.functions[0]);
+  std::vector<std::string> pins;
+  llvm::MapVector<StringRef, bool> areReached; // nodes: whether they lead from parameters alone
+  llvm::StringMap<unsigned> count;
+  for (Operation &op : model.functions[0].front())
+    ++count[outline::getFirstName(op.getLoc())];
+  for (Operation &op : model.functions[0].front().without_terminator()) {
+    const StringRef name = outline::getFirstName(op.getLoc());
+    if (name.empty() || isa<ParameterOp>(op) || op.getNumResults() == 0)
+      continue;
+    const outline::Origin origin = origins.lookup(op.getResult(0));
+    if (!origin.argument && !(hasOtherAxes && origin.parameter))
+      pins.push_back("?" + outline::escapeName(count[name] > 1 ? unique[&op] + "@" : name.str()) +
+                     (count[name] > 1 ? ".+" : "") + "=replicated");
+    areReached.try_emplace(name, true).first->second &= origin.parameter && !origin.argument;
+  }
+  if (plan.data > 1 && !hasOtherAxes)
+    for (auto [name, isReached] : areReached)
+      if (isReached)
+        pins.push_back("?" + outline::escapeName(outline::nameGradient(name)) + "(#\\d+)?=partial:data");
   return pins;
 }
 
@@ -178,6 +210,10 @@ PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice
   if (step.mesh.empty())
     step.mesh = "1";
   step.pins = findPins(plan, layouts, model);
+  llvm::append_range(
+      step.pins,
+      findBatchlessPins(
+          plan, plan.context > 1 || llvm::any_of(plan.tensor, [](int size) { return size > 1; }), model));
   if (plan.pipeline > 1)
     llvm::append_range(step.pins, findStagePins(price.parts, model));
   if (plan.schedule == cost::Schedule::ZeroBubble1p || plan.schedule == cost::Schedule::ZeroBubble2p)

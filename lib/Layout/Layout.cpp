@@ -182,7 +182,7 @@ static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, 
   if (failed(model.build(refinementOf, pins)))
     return failure();
   for (auto [pin, use] : llvm::zip_equal(pins, uses)) {
-    use.isUsed |= pin.isUsed;
+    use.isUsed |= pin.isUsed || pin.isOptional;
     if (!pin.conflict.empty())
       use.conflict = pin.conflict;
   }

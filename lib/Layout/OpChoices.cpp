@@ -310,21 +310,23 @@ std::string OpChoicesBuilder::listWidths(Operation *op) const {
 
 Operation *OpChoicesBuilder::findForward(Operation *op) {
   const StringRef name = outline::nameOfGradient(outline::getFirstName(op->getLoc()));
-  if (name.empty() || !isa<ContractOp, AttentionGradientOp>(op))
+  if (name.empty() || !isa<ContractOp, AttentionGradientOp, SegmentSumOp>(op))
     return nullptr;
   auto function = op->getParentOfType<func::FuncOp>();
   auto [at, isNew] = named.try_emplace(function);
   if (isNew) {
     at->second.unique = getUniqueNames(function);
     for (Operation &other : function.front())
-      if (isa<ContractOp, AttentionOp>(other))
+      if (isa<ContractOp, AttentionOp, GatherOp>(other))
         if (auto [known, isFirst] =
                 at->second.heavy.try_emplace(outline::getFirstName(other.getLoc()), &other);
             !isFirst)
           known->second = nullptr;
   }
   Operation *forward = at->second.heavy.lookup(name);
-  return forward && isa<ContractOp>(forward) == isa<ContractOp>(op) ? forward : nullptr;
+  const bool isOfKind = forward && isa<ContractOp>(forward) == isa<ContractOp>(op) &&
+                        isa<GatherOp>(forward) == isa<SegmentSumOp>(op);
+  return isOfKind ? forward : nullptr;
 }
 
 std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op,
@@ -408,9 +410,12 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
   std::optional<Assignment> pinned;
   ShardingAttr pinnedResult;
   const Pin *resultPin = nullptr;
-  auto ask = [&] {
+  auto ask = [&](bool isCopy) {
     for (Pin &pin : pins) {
-      if (!pin.matches(names))
+      // Which of several operations of one name is made again its number does not tell.
+      if (!pin.matches(isCopy && pin.isOptional ? ArrayRef(names).drop_back(2) : ArrayRef(names)))
+        continue;
+      if (pin.isOptional && pin.keepsSums() && !deferring.contains(op))
         continue;
       const bool isForward = pin.form == Pin::Form::Forward;
       pin.isUsed |= isForward; // also where the search decides
@@ -428,10 +433,10 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
       }
     }
   };
-  ask();
+  ask(/*isCopy=*/false);
   // What is made again lies as what was pinned the first time, where no pin speaks of it.
   if (!pinned && !pinnedResult && outline::nameFirstTime(names))
-    ask();
+    ask(/*isCopy=*/true);
   if (!pinned && !pinnedResult)
     return free;
   std::vector<Assignment> fitting = pinned ? std::vector<Assignment>{*pinned} : free->assignments;

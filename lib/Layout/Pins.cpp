@@ -32,6 +32,11 @@ ShardingAttr Pin::getSharding(MLIRContext *context, ArrayRef<int64_t> shape) con
   return ShardingAttr::get(context, attrs, {}, ReductionKind::Sum);
 }
 
+bool Pin::keepsSums() const {
+  return llvm::any_of(factors,
+                      [](const auto &factor) { return StringRef(factor.first).starts_with("partial"); });
+}
+
 std::optional<Assignment> Pin::getAssignment(const RefinedRule &refined) const {
   Assignment assignment(refined.rule.factors.size());
   if (form == Form::Replicated)
@@ -164,7 +169,9 @@ std::optional<Pin> layout::parsePin(const std::string &text, MeshAttr mesh, std:
   }
   Pin pin;
   pin.text = text;
-  std::optional<outline::NamePattern> name = outline::NamePattern::parse(text.substr(0, equals), error);
+  pin.isOptional = text.front() == '?';
+  std::optional<outline::NamePattern> name =
+      outline::NamePattern::parse(text.substr(pin.isOptional, equals - pin.isOptional), error);
   if (!name) {
     error = "pin '" + (equals > 1000 ? text.substr(0, 40) + "..." : text) + "': " + error;
     return std::nullopt;

@@ -28,11 +28,16 @@ struct Pin {
     llvm::SmallVector<unsigned, 2> axes;
   };
   std::vector<std::vector<Part>> dims;
+  /// "?" stands before it: it may match nothing, and has sums stay partial only where that can save
+  /// something.
+  bool isOptional = false;
   mutable bool isUsed = false;
   /// Why it does not hold for an op that another pin speaks of: an error, if it means nothing elsewhere.
   mutable std::string conflict;
 
   bool matches(llvm::ArrayRef<std::string> names) const { return name.matches(names); }
+  /// Whether it asks that a sum stays partial in an op.
+  bool keepsSums() const;
   /// The sharding that a Dims or Replicated pin means for a tensor of `shape`; null where it does not fit.
   dist::ShardingAttr getSharding(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> shape) const;
   /// The assignment that a Factors or Replicated pin means for an op; none where the op lacks a factor or
