@@ -22,6 +22,10 @@ namespace {
 constexpr int kMostSearches = 4;
 /// Of what the plans of a search may take, to be surely less.
 constexpr double kMargin = 0.99;
+/// The layout search counts more than programs take, as much as this of --memory at most: what was foreseen
+/// of a plan is nearer, so that it is laid out as in more memory first, and within the limit where that was
+/// too much.
+constexpr uint64_t kRoom = 2;
 
 class Attempts {
 public:
@@ -49,6 +53,7 @@ LogicalResult Attempts::compile(PlannedStep &step, CompileResult &result) {
   LogicalResult done = success();
   CompileOptions of = options;
   applyPlan(step, of);
+  const uint64_t limit = options.layout.memoryBytes;
   {
     ScopedDiagnosticHandler hold(context, [&](Diagnostic &diagnostic) {
       said.push_back(std::move(diagnostic));
@@ -56,10 +61,21 @@ LogicalResult Attempts::compile(PlannedStep &step, CompileResult &result) {
     });
     FailureOr<CompileOptions> complete = completeTraining(context, of);
     done = failure(failed(complete));
-    if (succeeded(complete))
-      done = compileWithin(imported, *complete, last, [] { return false; }, result);
+    auto attempt = [&] { return compileWithin(imported, *complete, last, [] { return false; }, result); };
+    if (succeeded(complete) && limit > 0 && last == Phase::Plan) {
+      complete->layout.memoryBytes = kRoom * limit;
+      done = attempt();
+      complete->layout.memoryBytes = limit;
+      if (failed(done) || measureMemory(result.plan, of).total() > limit) {
+        llvm::append_range(phases, result.phases);
+        result = CompileResult();
+        said.clear();
+        done = attempt();
+      }
+    } else if (succeeded(complete)) {
+      done = attempt();
+    }
   }
-  const uint64_t limit = options.layout.memoryBytes;
   if (failed(done))
     step.neededBytes = result.layout.neededBytes;
   else if (limit > 0 && last == Phase::Plan)
