@@ -222,7 +222,7 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
   std::map<int, StageState *> keepers;                 // of the optimizer's slots of what stages share
   std::vector<std::set<int>> narrowed(shape.pipeline); // shared parameters with a copy
   std::vector<std::set<int>> computed(shape.pipeline); // and those of which something is computed
-  std::vector<std::set<int>> frozen(shape.pipeline);
+  std::vector<std::set<int>> frozen(shape.pipeline), reduced(shape.pipeline);
   std::size_t unit = 0;
   for (std::size_t c = 0; c < order.parts.size(); ++c) {
     StageState &stage = stages[shape.stageOf(static_cast<int>(c))];
@@ -246,6 +246,9 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
       for (auto [number, held] : cost.sharedFrozen)
         if (!frozen[shape.stageOf(static_cast<int>(c))].insert(number).second)
           stage.frozen -= held;
+      for (const auto &[number, sum] : cost.sharedReduction) // uses are added up first
+        if (!reduced[shape.stageOf(static_cast<int>(c))].insert(number).second)
+          stage.reduction.add(-1, sum);
       stage.computed += amount * cost.computed.of(shape.microbatches);
       for (auto [number, bytes] : cost.sharedComputed)
         if (computed[shape.stageOf(static_cast<int>(c))].insert(number).second)
@@ -269,8 +272,7 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
           keeper->second->received += isFirst ? 0 : held;
         }
       }
-      stage.reduction += amount * cost.stepReduction;
-      stage.reductionBytes += amount * cost.stepReductionBytes;
+      stage.reduction.add(amount, cost.reduction);
       if (!shape.asCompiled)
         stage.transient = std::max(stage.transient, cost.transientBytes);
     }
@@ -467,7 +469,7 @@ double StepCost::reduction(const StepShape &shape, const std::vector<StageState>
     seconds = machine.seconds(shape.zero == 2 ? Collective::AllGather : Collective::AllReduce,
                               types.reduced * own.parameters, group);
   double data = seconds;
-  seconds += own.reduction;
+  seconds += own.reduction.seconds;
   double all = seconds;
   if (shape.overlapGradients)
     seconds = std::min(seconds, std::max(seconds - beside, seconds * exposed));
@@ -483,9 +485,9 @@ double StepCost::reduction(const StepShape &shape, const std::vector<StageState>
     if (data > 0 && shape.zero == 2)
       tell(*told, kGather, CostModel::bytesMoved(Collective::AllGather, bytes, group.size), data,
            data * part);
-    if (own.reduction > 0)
-      tell(*told, "all-reduce of gradients, tensor and context ranks", own.reductionBytes, own.reduction,
-           own.reduction * part);
+    if (own.reduction.seconds > 0)
+      tell(*told, "all-reduce of gradients, tensor and context ranks", own.reduction.bytes,
+           own.reduction.seconds, own.reduction.seconds * part);
   }
   // Nothing is there to hide the step's first gather and its last scatter; their volume and time are told
   // with the units'.

@@ -361,6 +361,7 @@ LogicalResult Reader::buildOp(int at, factors::UnitKind &kind) {
   // Attention that must know where its queries stand: what lies behind them is masked.
   built.causal = built.kind == factors::Operation::Attention &&
                  llvm::any_of(fewRules.get(op).own.factors, [](const Factor &f) { return f.indexed; });
+  built.idle = llvm::none_of(op->getResults(), [&](Value value) { return leading.contains(value); });
   if (failed(addUses(op, other, kind, built)))
     return failure();
   kind.operations.push_back(std::move(built));

@@ -151,21 +151,30 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
         narrowed -= known.insert(number).second ? 0 : copied;
       for (const auto &[name, bytes] : cost.bytesByCollective)
         price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
-      const double reduced = cost.stepReductionBytes - (plan.zero > 0 ? cost.contextReductionBytes : 0);
-      if (reduced > 0) // of partial sums to whole gradients
-        price.bytesByCollective["all-reduce (tensor)"] += reduced;
     }
   price.collective = *std::max_element(collective.begin(), collective.end());
   const double updatedLater = findUpdatedLater(stages);
   const int ranks = plan.data * plan.context;
+  const cost::GradientReduction &sums = stages[0].reduction;
+  const double summed = sums.bytes - (plan.zero > 0 ? sums.contextBytes : 0);
+  double elsewhere = 0; // elements of gradients that a rank has none of when data ranks share theirs
+  if (summed > 0 && !plan.task.scoresInMemory) {
+    price.bytesByCollective["all-reduce (tensor)"] += summed;
+  } else if (summed > 0) {
+    // Each rank updates what it has the sums of, which passes read whole; data ranks that keep parts of
+    // parameters bring together those of theirs.
+    price.bytesByCollective["reduce-scatter (tensor)"] += summed / 2;
+    price.bytesByCollective["all-gather (tensor)"] += summed / 2 / (plan.zero >= 3 ? ranks : 1);
+    elsewhere = sums.elsewhere / costs.types.reduced;
+  }
   if (ranks > 1) {
     // A program adds up the gradients of all microbatches on a rank before it moves them, but for those of
     // which it keeps pieces. What is read of parameters has gradients, and is gathered for the passes; all of
     // them are updated.
     const bool movesOnce = costs.shape(plan).movesStateOnce();
     const double read = stages[0].parameters - stages[0].unread, turns = movesOnce ? 1 : problem.microbatches,
-                 gradients = costs.types.reduced * read * (plan.zero >= 2 ? turns : 1),
-                 gathered = plan.zero < 3 ? stages[0].parameters - updatedLater
+                 gradients = costs.types.reduced * (read - elsewhere) * (plan.zero >= 2 ? turns : 1),
+                 gathered = plan.zero < 3 ? stages[0].parameters - updatedLater - elsewhere
                             : movesOnce   ? read + stages[0].frozen
                                           : turns * (read + stages[0].frozen + readAgain),
                  narrow = plan.zero < 3 ? 0

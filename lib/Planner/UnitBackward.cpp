@@ -12,9 +12,6 @@
 
 namespace colossal::planner {
 
-/// Bytes of an element that is not narrow.
-static constexpr double kWide = 4;
-
 /// Of operation `i`, an attention: its scores on a rank, elements, and its queries.
 std::pair<double, double> UnitLayouts::countScores(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];

@@ -41,7 +41,8 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
     };
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       intern(op.operands[o]);
-      consumers[op.operands[o].tensor].push_back({static_cast<int>(i), static_cast<int>(o)});
+      if (!op.idle)
+        consumers[op.operands[o].tensor].push_back({static_cast<int>(i), static_cast<int>(o)});
     }
     for (const Use &result : op.results) {
       intern(result);

@@ -6,10 +6,16 @@
 
 #include "Resharding.h"
 
+#include <map>
+#include <set>
+
 namespace colossal::planner {
 
 struct BackwardWalk;
 struct WalkedOp;
+
+/// Bytes of an element that is not narrow.
+constexpr double kWide = 4;
 
 using Choice = std::array<std::int8_t, kMaxAxes>; ///< factor per axis, or -1
 
@@ -144,8 +150,15 @@ private:
   Passes stream(int op, const Choice &choice) const;
   double ranksOf(int factor, const Choice &choice) const;
   double local(int op, int factor, const Choice &choice) const;
-  double gradientReduction(int op, const Choice &choice, cost::OpList *list) const;
-  struct Ledger;
+  struct Ledger {
+    cost::OpList forward, backward, weights;
+    cost::OpList once; ///< of the forward pass: what the backward pass does not move again
+    cost::OpList step; ///< once a step
+    std::map<int, cost::OpList> sharedStep; ///< the same of parameters that units share, by their numbers
+    std::set<int> reduced;                  ///< tensors that the two have, once for all their uses
+  };
+  void exchangeStatistics(int op, const Choice &choice, Passes &passes) const;
+  double gradientReduction(int op, const Choice &choice, Ledger *ledger) const;
   int timesMoved(const Placement &from, const Placement &to, bool regather) const;
   const Move *findMove(int tensor, const Placement &from, const Placement &to) const;
   const Move *moveBack(int tensor, const Placement &from, const Placement &to) const;
@@ -163,6 +176,7 @@ private:
   void addCollectives(const cost::OpList &list, UnitCost &cost) const;
   void doAgain(const UnitLayout &layout, cost::OpList &again, UnitCost &cost) const;
   void sum(const Ledger &ledger, Base &base) const;
+  cost::GradientReduction reduction(const cost::OpList &list) const;
   int findLossProduct() const;
   void findCopied(std::size_t i, const UnitLayout &layout, double parts, WalkedOp &walked) const;
   double broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const;

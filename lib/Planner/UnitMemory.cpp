@@ -10,9 +10,6 @@
 
 namespace colossal::planner {
 
-/// Bytes of an element that is not narrow.
-static constexpr double kWide = 4;
-
 /// The most that an operation brings in of values that lie otherwise than it takes them, while the backward
 /// pass runs it: what was gathered is gathered again, and is whole while the operation reads it.
 double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const {
@@ -73,22 +70,29 @@ static bool takesWeightsApart(const Operation &op) {
 
 /// What is computed of parameters alone, and kept for the backward pass, or computed for that.
 void UnitLayouts::keepComputed(const UnitLayout &layout, UnitCost &cost) const {
-  std::map<int, double> parts; // by tensor
+  std::map<int, double> parts, summed; // by tensor
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
     for (std::size_t o = 0; info.isTrained[i] && o < op.operands.size(); ++o) {
       const Use &use = op.operands[o];
       const Tensor &tensor = kind.tensors[use.tensor];
       const double part = share(use.tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+      if (tensor.computed > 0 && use.gradientFlops > 0 && !tensor.perSequence)
+        summed[use.tensor] = std::max(summed[use.tensor], part);
       if (use.saved && tensor.computed > 0)
         parts[use.tensor] = std::max(parts[use.tensor], part);
       else if (o == 1 && tensor.stored > 0 && takesWeightsApart(op))
         cost.computed.once += bytes(use.tensor) * part;
     }
   }
+  auto of = [&](const Tensor &tensor) -> cost::ComputedBytes & {
+    return tensor.shared < 0 ? cost.computed : cost.sharedComputed[tensor.shared];
+  };
+  for (auto [number, part] : summed)
+    of(kind.tensors[number]).sums += kind.tensors[number].elements * types.gradient * part;
   for (auto [number, part] : parts) {
     const Tensor &tensor = kind.tensors[number];
-    cost::ComputedBytes &computed = tensor.shared < 0 ? cost.computed : cost.sharedComputed[tensor.shared];
+    cost::ComputedBytes &computed = of(tensor);
     const double wide = std::max(1.0, tensor.bytes / types.activation); // no precision narrows it
     (tensor.perSequence ? computed.perMicrobatch : computed.once) += bytes(number) * wide * part;
   }

@@ -9,12 +9,6 @@
 namespace colossal::planner {
 
 /// All that a unit does, where it is asked for.
-struct UnitLayouts::Ledger {
-  cost::OpList forward, backward, weights;
-  cost::OpList once; ///< of the forward pass: what the backward pass does not move again
-  cost::OpList step; ///< once a step
-};
-
 /// How often a value is brought from one placement to the other: once forward, and again where the backward
 /// pass reads it and does not find it there.
 int UnitLayouts::timesMoved(const Placement &from, const Placement &to, bool regather) const {
@@ -150,7 +144,7 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
     append(ledger.forward, work.forward);
     append(ledger.backward, work.backward);
     append(ledger.weights, work.weights);
-    gradientReduction(op, layout[i], &ledger.step);
+    gradientReduction(op, layout[i], &ledger);
     for (std::size_t o = 0; o < kind.operations[i].operands.size(); ++o) {
       int tensor = kind.operations[i].operands[o].tensor;
       const Tensor &t = kind.tensors[tensor];
@@ -161,7 +155,7 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
         if (t.frozen > 0)
           frozen[tensor] = std::max(frozen[tensor], t.frozen * part);
         // A table that is looked up in as well is brought together for the product apart.
-        const bool isReadOnce = op == product && t.shared < 0;
+        const bool isReadOnce = op == product && t.shared < 0 && info.consumers[tensor].size() == 1;
         if (!isReadOnce &&
             (kind.operations[i].operands[o].saved || (query.recompute == Recompute::Full && !query.remade)))
           readAgain.insert(tensor);
@@ -280,7 +274,7 @@ static double bytesMoved(const cost::CollectiveWork &work) {
 /// Of a list that is done in each microbatch: its collectives, by their names.
 void UnitLayouts::addCollectives(const cost::OpList &list, UnitCost &cost) const {
   for (const cost::CollectiveWork &work : list.collectives) {
-    const std::string name = cost::toString(work.kind);
+    const std::string name = work.isStatistics ? "statistics" : cost::toString(work.kind);
     cost.bytesByCollective[name] += bytesMoved(work);
     cost.secondsByCollective[name] += pricing.seconds(work);
   }
@@ -325,6 +319,23 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
   append(again, ledger.once);
 }
 
+/// Of what a step does once to sum up gradients.
+cost::GradientReduction UnitLayouts::reduction(const cost::OpList &list) const {
+  cost::GradientReduction sum;
+  sum.seconds = pricing.seconds(list).collective;
+  for (const cost::CollectiveWork &work : list.collectives) {
+    sum.bytes += bytesMoved(work);
+    const bool isContext = std::any_of(query.axes.begin(), query.axes.end(), [&](const TensorAxis &axis) {
+      return axis.isContext && axis.group.size == work.group.size && axis.group.stride == work.group.stride;
+    });
+    if (isContext)
+      sum.contextBytes += bytesMoved(work);
+    else
+      sum.elsewhere += work.bytes * work.count * (1 - 1.0 / work.group.size);
+  }
+  return sum;
+}
+
 /// Seconds and bytes of what the ledger holds, but for what is made again.
 void UnitLayouts::sum(const Ledger &ledger, Base &base) const {
   base.forward = pricing.seconds(ledger.forward);
@@ -334,14 +345,10 @@ void UnitLayouts::sum(const Ledger &ledger, Base &base) const {
   cost.forward = base.forward.total();
   cost.collective = base.forward.collective + base.inputs.collective;
   cost.forwardCollective = base.forward.collective;
-  cost.stepReduction = pricing.seconds(ledger.step).collective;
-  for (const cost::CollectiveWork &work : ledger.step.collectives) {
-    cost.stepReductionBytes += bytesMoved(work);
-    if (std::any_of(query.axes.begin(), query.axes.end(), [&](const TensorAxis &axis) {
-          return axis.isContext && axis.group.size == work.group.size &&
-                 axis.group.stride == work.group.stride;
-        }))
-      cost.contextReductionBytes += bytesMoved(work);
+  cost.reduction = reduction(ledger.step);
+  for (const auto &[number, list] : ledger.sharedStep) {
+    cost.sharedReduction[number] = reduction(list);
+    cost.reduction.add(1, cost.sharedReduction[number]);
   }
   for (const auto *list : {&ledger.forward, &ledger.backward})
     addCollectives(*list, cost);

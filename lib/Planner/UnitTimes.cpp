@@ -58,6 +58,8 @@ static bool isIn(const Use &use, int factor) {
 }
 
 UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
+  if (kind.operations[op].idle)
+    return {};
   switch (kind.operations[op].kind) {
   case Operation::View: return {};
   case Operation::Contraction: return contract(op, choice);
@@ -164,11 +166,30 @@ UnitLayouts::Passes UnitLayouts::stream(int op, const Choice &choice) const {
   result.forward.ops.push_back(cost::streaming(forward, launches));
   if (hasGradient)
     result.backward.ops.push_back(cost::streaming(backward, launches));
+  if (query.scoresInMemory && isLoss(kind, operation))
+    exchangeStatistics(op, choice, result);
   return result;
 }
 
+/// What ranks that have parts of the classes exchange of each row, in f32: its maximum and its sum, and
+/// behind them what the one with the label has there.
+void UnitLayouts::exchangeStatistics(int op, const Choice &choice, Passes &passes) const {
+  const Placement parts = have(op, 0, choice), whole = gradientWant(op, 0, choice);
+  const Tensor &rows = kind.tensors[kind.operations[op].results[0].tensor];
+  const double one = rows.elements * (rows.perSequence ? query.microbatch : 1) * kWide;
+  auto exchange = [&](double bytes, bool isStatistics, cost::OpList &list) {
+    const Move *move = parts == whole ? nullptr : resharder.find(bytes, parts, whole);
+    for (std::size_t i = 0; move && i < move->collectives.size(); ++i) {
+      list.collectives.push_back(move->collectives[i]);
+      list.collectives.back().isStatistics = isStatistics;
+    }
+  };
+  exchange(2 * one, true, passes.forward);
+  exchange(one, false, passes.backward);
+}
+
 /// Once a step: sums of gradients of parameters over the axes that split the operation but not the parameter.
-double UnitLayouts::gradientReduction(int op, const Choice &choice, cost::OpList *list) const {
+double UnitLayouts::gradientReduction(int op, const Choice &choice, Ledger *ledger) const {
   double seconds = 0;
   const Operation &operation = kind.operations[op];
   for (std::size_t o = 0; o < operation.operands.size(); ++o) {
@@ -180,8 +201,12 @@ double UnitLayouts::gradientReduction(int op, const Choice &choice, cost::OpList
               to = want(op, static_cast<int>(o), choice);
     if (const Move *move = resharder.find(tensor.stored * types.reduced, from, to)) {
       seconds += move->seconds;
-      if (list)
-        list->collectives.insert(list->collectives.end(), move->collectives.begin(), move->collectives.end());
+      // Two uses of one parameter are added up before ranks are.
+      if (!ledger || !ledger->reduced.insert(use.tensor).second)
+        continue;
+      std::vector<cost::CollectiveWork> &list =
+          tensor.shared < 0 ? ledger->step.collectives : ledger->sharedStep[tensor.shared].collectives;
+      list.insert(list.end(), move->collectives.begin(), move->collectives.end());
     }
   }
   return seconds;

@@ -100,9 +100,9 @@ double bruteForce(const BlockPlanner &planner, const UnitQuery &asked, const Uni
   if (op == layout.size()) {
     std::string error;
     UnitCost cost = planner.price(asked, layout, error);
-    return error.empty()
-               ? cost.forward + cost.backward + cost.weightGradient + cost.stepReduction / asked.microbatches
-               : 1e300;
+    return error.empty() ? cost.forward + cost.backward + cost.weightGradient +
+                               cost.reduction.seconds / asked.microbatches
+                         : 1e300;
   }
   double best = 1e300;
   for (int f = -1; f < static_cast<int>(kind.operations[op].factors.size()); ++f) {
@@ -137,7 +137,7 @@ TEST(Unit, SolverFindsTheBestOfAllLayouts) {
         UnitCost cost = planner.price(asked, *found, error);
         ASSERT_EQ(error, "");
         double seconds =
-            cost.forward + cost.backward + cost.weightGradient + cost.stepReduction / asked.microbatches;
+            cost.forward + cost.backward + cost.weightGradient + cost.reduction.seconds / asked.microbatches;
         // The solver adds launches up by operation; a list counts them against computing as a whole.
         EXPECT_LE(seconds, best * 1.02 + 1e-9) << kind << " " << ranks << " " << toString(boundary);
         EXPECT_GE(seconds, best * (1 - 1e-9));

@@ -63,6 +63,8 @@ struct CollectiveWork {
   Group group;
   /// How many of them, one after the other.
   double count = 1;
+  /// Of rows that several ranks have parts of, inside an operation: plans list these bytes apart.
+  bool isStatistics = false;
 };
 
 /// What runs in one go: the forward pass of a layer, or its backward pass.

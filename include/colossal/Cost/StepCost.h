@@ -17,7 +17,26 @@ namespace colossal::cost {
 /// Bytes of what is computed before the first microbatch and kept to the end of the last.
 struct ComputedBytes {
   double once = 0, perMicrobatch = 0;
-  double of(int microbatches) const { return once + perMicrobatch * microbatches; }
+  double sums = 0; ///< what several microbatches add up of its gradient
+  double of(int microbatches) const {
+    return once + perMicrobatch * microbatches + (microbatches > 1 ? sums : 0);
+  }
+};
+
+/// What sums up gradients over the tensor and context axes that split an operation, but not its parameter, in
+/// a step.
+struct GradientReduction {
+  double seconds = 0, bytes = 0; ///< bytes: that a rank sends
+  /// Of them, over context axes alone: with ZeRO a program moves these with what the data ranks share.
+  double contextBytes = 0;
+  double elsewhere = 0; ///< bytes of gradients of which another rank has the sum, where each has a part of it
+
+  void add(double amount, const GradientReduction &other) {
+    seconds += amount * other.seconds;
+    bytes += amount * other.bytes;
+    contextBytes += amount * other.contextBytes;
+    elsewhere += amount * other.elsewhere;
+  }
 };
 
 /// What one unit takes, on one rank, for one microbatch.
@@ -25,11 +44,9 @@ struct UnitCost {
   double forward = 0, backward = 0, weightGradient = 0; ///< s; backward has the recompute
   double collective = 0;                                ///< of them, communication that nothing hides
   double forwardCollective = 0;                         ///< of that, in the forward pass
-  double stepReductionBytes = 0;                        ///< that a rank sends for the next
-  /// Of them, over context axes alone: with ZeRO a program moves these with what the data ranks share.
-  double contextReductionBytes = 0;
-  double stepReduction = 0; ///< s a step: gradients of parameters that the tensor axes do not split
-  double savedBytes = 0;    ///< from the forward to the backward pass
+  GradientReduction reduction;
+  std::map<int, GradientReduction> sharedReduction; ///< of it, by shared number
+  double savedBytes = 0;                            ///< from the forward to the backward pass
   /// Of them, what is never there where weights' gradients are made with the others: logits, but for some
   /// rows of them.
   double partedBytes = 0;
@@ -182,12 +199,12 @@ struct StageState {
   /// of one microbatch. Below 0: all.
   double made = -1;
   std::map<int, double> shared;
-  double reduction = 0, reductionBytes = 0; ///< s and what a rank sends, over tensor axes
+  GradientReduction reduction;
   double transient = 0;
   double messages = 0; ///< bytes that are on their way while passes are done
   friend bool operator==(const StageState &a, const StageState &b) {
     return a.parameters == b.parameters && a.largest == b.largest && a.narrowed == b.narrowed &&
-           a.elsewhere == b.elsewhere && a.frozen == b.frozen && a.reduction == b.reduction &&
+           a.elsewhere == b.elsewhere && a.frozen == b.frozen && a.reduction.seconds == b.reduction.seconds &&
            a.transient == b.transient && a.messages == b.messages && a.shared == b.shared;
   }
 };
