@@ -2,6 +2,7 @@
 #include "dialects/Colossal/OpComposer.h"
 
 #include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/IR/Matchers.h"
 
 #include <numeric>
 
@@ -22,8 +23,32 @@ SmallVector<int64_t> colossal::getBroadcastShape(ValueRange operands) {
   return shape;
 }
 
-Value OpComposer::apply(ElementwiseKind kind, ValueRange operands, ArrayRef<double> params) {
-  auto type = RankedTensorType::get(getBroadcastShape(operands), elementTypeOf(operands.front()));
+/// Whether each element is 1, as what a sum's gradient begins with.
+static bool isOne(Value value) {
+  while (isa_and_nonnull<ReshapeOp, BroadcastOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  DenseFPElementsAttr constant;
+  return matchPattern(value, m_Constant(&constant)) && constant.isSplat() &&
+         constant.getSplatValue<APFloat>().isExactlyValue(1);
+}
+
+Value OpComposer::apply(ElementwiseKind kind, ValueRange given, ArrayRef<double> params) {
+  SmallVector<int64_t> shape = getBroadcastShape(given);
+  SmallVector<Value, 3> operands(given);
+  // Operands stretch by themselves: what was stretched to the size of another is read as it was.
+  for (Value &operand : operands)
+    if (auto broadcast = operand.getDefiningOp<BroadcastOp>()) {
+      Value stretched = operand;
+      operand = broadcast.getInput();
+      if (getBroadcastShape(operands) != shape)
+        operand = stretched;
+    }
+  if (kind == ElementwiseKind::Mul)
+    for (unsigned i : {0, 1})
+      if (isOne(operands[i]) && shapeOf(operands[1 - i]) == ArrayRef(shape) &&
+          elementTypeOf(operands[0]) == elementTypeOf(operands[1]))
+        return operands[1 - i];
+  auto type = RankedTensorType::get(shape, elementTypeOf(operands.front()));
   return ElementwiseOp::create(builder, loc, type, kind, operands,
                                params.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(params));
 }
