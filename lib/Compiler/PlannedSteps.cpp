@@ -82,33 +82,56 @@ std::vector<std::string> findStagePins(ArrayRef<int> parts, const ReadModel &mod
   return pins;
 }
 
-/// Pins of what no input is in, as tables of positions and biases that are looked up: no batch is split
-/// there, so that each rank has the whole, and a gradient that is summed over the batch stays partial up to
-/// the parameter. Under other axes than `data` they speak of what no parameter is in only: the rest is split
-/// as what reads it. Each is of one operation, which may be none of the program any more.
-std::vector<std::string> findBatchlessPins(const planner::TrainingPlan &plan, bool hasOtherAxes,
-                                           ReadModel &model) {
-  llvm::DenseMap<Value, outline::Origin> origins = outline::findOrigins(model.functions[0]);
-  llvm::DenseMap<Operation *, std::string> unique = outline::getUniqueNames(model.functions[0]);
-  std::vector<std::string> pins;
-  llvm::MapVector<StringRef, bool> areReached; // nodes: whether they lead from parameters alone
-  llvm::StringMap<unsigned> count;
-  for (Operation &op : model.functions[0].front())
-    ++count[outline::getFirstName(op.getLoc())];
-  for (Operation &op : model.functions[0].front().without_terminator()) {
-    const StringRef name = outline::getFirstName(op.getLoc());
-    if (name.empty() || isa<ParameterOp>(op) || op.getNumResults() == 0)
-      continue;
-    const outline::Origin origin = origins.lookup(op.getResult(0));
-    if (!origin.argument && !(hasOtherAxes && origin.parameter))
-      pins.push_back("?" + outline::escapeName(count[name] > 1 ? unique[&op] + "@" : name.str()) +
-                     (count[name] > 1 ? ".+" : "") + "=replicated");
-    areReached.try_emplace(name, true).first->second &= origin.parameter && !origin.argument;
+/// Whether `op` only moves elements of a parameter, which lie as they are stored.
+bool isReadOf(Operation &op) {
+  auto kernel = dyn_cast<KernelOpInterface>(&op);
+  if (!kernel || kernel.getKernelKind() != KernelKind::Movement || op.getNumOperands() != 1)
+    return false;
+  Operation *maker = op.getOperand(0).getDefiningOp();
+  return maker && (isa<ParameterOp>(maker) || isReadOf(*maker));
+}
+
+/// Pins of what no batch is in, as tables of positions and biases that are looked up: each rank has the
+/// whole, and a gradient that is summed over the batch stays partial up to the parameter. Under other axes
+/// than `data` that is split as what reads it, and there are none. Each is of one operation, which may be
+/// none of the program any more.
+std::vector<std::string> findBatchlessPins(ReadModel &model) {
+  func::FuncOp function = model.functions[0];
+  llvm::DenseMap<Value, outline::Origin> origins = outline::findOrigins(function);
+  llvm::DenseMap<Operation *, std::string> unique = outline::getUniqueNames(function);
+  llvm::StringMap<Type> sizes; // at the other batch
+  for (auto [op, name] : outline::getUniqueNames(model.functions[1]))
+    if (op->getNumResults() > 0)
+      sizes[name] = op->getResult(0).getType();
+  // What is repeated for each sequence has a batch, and what that is made of may be split as it is.
+  llvm::DenseSet<Operation *> batched;
+  for (Operation &op : llvm::reverse(function.front().without_terminator())) {
+    const bool isFixed = op.getNumResults() > 0 && !origins.lookup(op.getResult(0)).argument;
+    if (isFixed && (sizes.lookup(unique[&op]) != op.getResult(0).getType() ||
+                    llvm::any_of(op.getUsers(), [&](Operation *user) { return batched.contains(user); })))
+      batched.insert(&op);
   }
-  if (plan.data > 1 && !hasOtherAxes)
-    for (auto [name, isReached] : areReached)
-      if (isReached)
-        pins.push_back("?" + outline::escapeName(outline::nameGradient(name)) + "(#\\d+)?=partial:data");
+  llvm::MapVector<StringRef, SmallVector<Operation *, 1>> nodes;
+  for (Operation &op : function.front().without_terminator())
+    if (StringRef name = outline::getFirstName(op.getLoc());
+        !name.empty() && !isa<ParameterOp>(op) && op.getNumResults() > 0)
+      nodes[name].push_back(&op);
+  std::vector<std::string> pins;
+  for (auto &[name, ops] : nodes) {
+    bool isReached = true; // by a gradient, which goes on to parameters alone
+    for (Operation *op : ops) {
+      const outline::Origin origin = origins.lookup(op->getResult(0));
+      const bool isBatchless = !origin.argument && !batched.contains(op);
+      isReached &= isBatchless && origin.parameter;
+      if (isBatchless && !isReadOf(*op))
+        pins.push_back(
+            "?" +
+            (ops.size() > 1 ? outline::escapeName(unique[op] + "@") + ".+" : outline::escapeName(name)) +
+            "=replicated");
+    }
+    if (isReached)
+      pins.push_back("?" + outline::escapeName(outline::nameGradient(name)) + "(#\\d+)?=partial:data");
+  }
   return pins;
 }
 
@@ -210,10 +233,8 @@ PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice
   if (step.mesh.empty())
     step.mesh = "1";
   step.pins = findPins(plan, layouts, model);
-  llvm::append_range(
-      step.pins,
-      findBatchlessPins(
-          plan, plan.context > 1 || llvm::any_of(plan.tensor, [](int size) { return size > 1; }), model));
+  if (plan.data > 1 && plan.context == 1 && llvm::all_of(plan.tensor, [](int size) { return size == 1; }))
+    llvm::append_range(step.pins, findBatchlessPins(model));
   if (plan.pipeline > 1)
     llvm::append_range(step.pins, findStagePins(price.parts, model));
   if (plan.schedule == cost::Schedule::ZeroBubble1p || plan.schedule == cost::Schedule::ZeroBubble2p)
