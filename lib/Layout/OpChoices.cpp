@@ -347,8 +347,15 @@ std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op,
   if (!last)
     return std::nullopt;
   auto gradient = dyn_cast<ContractOp>(op);
-  if (!gradient)
-    return last->getAssignment(to);
+  if (!gradient) {
+    std::optional<Assignment> asked = last->getAssignment(to);
+    // Where ranks look up the same rows, each may add up a part of their width.
+    size_t used = 0;
+    for (unsigned f = 0; asked && f < asked->size(); ++f)
+      used += (*asked)[f].size();
+    const bool isWhole = isa<SegmentSumOp>(op) && used < getRankMesh(mesh).getAxes().size();
+    return isWhole ? std::nullopt : asked;
+  }
   // The gradients of a contraction are contractions over the same labels.
   auto findFactors = [](ContractOp contraction, const FactorRule &rule) {
     std::map<int64_t, unsigned> factors; // by label
