@@ -413,8 +413,8 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   for (std::size_t s = 0; s < price.memory.size(); ++s)
     if (s == 0 || static_cast<int>(s) == plan.stageOf(static_cast<int>(price.parts.size()) - 1))
       price.memory[s].io = samples * p->graph.inputBytes;
-  const double lossBytes = p->graph.lossBytes * cell.kinds[cell.units.back()].resultShare;
-  price.memory[plan.stageOf(static_cast<int>(price.parts.size()) - 1)].io += samples * lossBytes;
+  price.memory[plan.stageOf(static_cast<int>(price.parts.size()) - 1)].io +=
+      samples * p->graph.lossBytes * cell.kinds[cell.units.back()].resultShare;
   // Tables that a compiled step reads lie beside the parameters. An evaluation takes all samples at once, and
   // has its own.
   for (StageMemory &memory : price.memory)
@@ -426,10 +426,6 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   // they reach.
   const int lastStage = plan.stageOf(static_cast<int>(price.parts.size()) - 1);
   StageMemory &last = price.memory[lastStage];
-  // A microbatch has samples of all ranks, and what the loss takes in lies as the whole batch does.
-  const bool isExchanged = plan.task.scoresInMemory && plan.data > 1 && plan.microbatches() > 1;
-  if (isExchanged)
-    last.transient += plan.microbatch * lossBytes;
   double forward = 0, masks = 0;
   std::size_t unit = 0;
   for (std::size_t c = 0; c < price.parts.size(); ++c)
@@ -455,9 +451,6 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
     price.passes = schedule.timeline;
   if (detailed)
     fillDetails(p->costs, plan, cell, problem, schedule, stages, price);
-  if (detailed && isExchanged && lastStage == 0 && lossBytes > 0)
-    price.bytesByCollective["all-to-all (data)"] +=
-        cost::CostModel::bytesMoved(cost::Collective::AllToAll, samples * lossBytes, plan.data);
   return price;
 }
 

@@ -110,6 +110,13 @@ double UnitLayouts::forwardBytes(const UnitLayout &layout, const std::vector<Pla
       for (const Use &use : *uses)
         if (use.moved)
           isInMemory[info.root[use.tensor]] = true;
+  // A kernel that goes on with what it makes has the place of the one for the other, as no backward pass
+  // reads it.
+  std::vector<bool> isReplaced(kind.tensors.size(), false);
+  for (const Operation &op : kind.operations)
+    for (const Use &use : op.operands)
+      if (op.light && !use.moved)
+        isReplaced[info.root[use.tensor]] = true;
   for (int result : kind.results)
     isInMemory[info.root[result]] = types.activation < kWide;
   double most = 0;
@@ -118,7 +125,8 @@ double UnitLayouts::forwardBytes(const UnitLayout &layout, const std::vector<Pla
     for (std::size_t t = 0; t < kind.tensors.size(); ++t) {
       const Tensor &tensor = kind.tensors[t];
       if (isInMemory[t] && info.root[t] == static_cast<int>(t) && tensor.kind == Tensor::Activation &&
-          tensor.begin <= static_cast<int>(i) && static_cast<int>(i) < tensor.end)
+          tensor.begin <= static_cast<int>(i) && static_cast<int>(i) < tensor.end &&
+          (!isReplaced[t] || info.producer[t] == static_cast<int>(i)))
         alive += bytes(static_cast<int>(t)) * share(static_cast<int>(t), lies[t]);
     }
     // Between what ranks find of a row of logits over all classes lie these less their maximum, in f32, where

@@ -254,6 +254,8 @@ std::string UnitLayouts::addValue(int tensor, const UnitLayout &layout, Ledger &
       moved(tensor, *shared, end.layout, end.isSaved, &ledger);
     return "";
   }
+  if (from && consumers.empty())
+    lies = from->gradient; // as its value does, but whole where that is a partial sum
   if (!from || consumers.empty())
     return "";
   const ValueLayout &to = ends.front().layout;
