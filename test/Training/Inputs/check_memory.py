@@ -45,7 +45,7 @@ check("gpt2", "context=2", 4, "--zero", 3, least=0.99)
 check("llama", "data=1", 4, "--precision", "bf16", devices=1)
 check("gpt2", "data=1", 4, "--precision", "bf16", devices=1, least=0.99)
 # A loss in f32 over classes that ranks share; and what weights' gradients read, which is narrow.
-check("llama", "model=2", 1, "--precision", "bf16", seq=64)
+check("llama", "model=2", 1, "--precision", "bf16", seq=64, most=1.06)
 check("bert", "stage=2", 4, "--precision", "bf16", "--pipeline-schedule", "zb-h2", seq=64, loss="mse,output=last_hidden_state", least=0.97)
 check("gptj", "data=1", 1, devices=1, seq=64)
 # Masks that are computed of inputs, and of tables that are trained, whose gradient is all scores'; a loss of elements, whose
@@ -112,7 +112,7 @@ check("wide", "data=2,model=2", 4, "--zero", 2, devices=4, seq=64, least=0.98)
 check("wide", "data=2,model=2", 4, "--zero", 2, "--precision", "bf16", devices=4, seq=64, least=0.98)
 check("wide", "data=2", 4, "--zero", 2, "--recompute", "selective", "--precision", "bf16", seq=64, least=0.98)
 check("wide", "data=2,model=2", 4, "--zero", 3, "--precision", "bf16", devices=4, seq=64, least=0.975)
-check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "full", most=1.06)
+check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "full", least=0.99)
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "selective", most=1.13)
 # Where gradients of weights are a pass of their own, what these read is made again for the backward pass, not before.
 for schedule in ("zb-h1", "zb-h2"):
