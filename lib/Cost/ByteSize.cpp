@@ -8,6 +8,11 @@
 
 namespace colossal::cost {
 
+ByteUnit findByteUnit(double bytes) {
+  constexpr double kMib = 1 << 20, kGib = 1 << 30;
+  return bytes >= kGib ? ByteUnit{kGib, "GiB"} : ByteUnit{kMib, "MiB"};
+}
+
 ByteSize roundUpBytes(double bytes) {
   static const char *const kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   constexpr int kLargest = 4; // what --memory knows

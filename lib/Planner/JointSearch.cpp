@@ -7,6 +7,7 @@
 #include "Meshes.h"
 #include "Ranking.h"
 #include "Remedies.h"
+#include "colossal/Cost/ByteSize.h"
 #include "colossal/Search/Parallel.h"
 
 #include <algorithm>
@@ -345,9 +346,10 @@ private:
       if (!price.error.empty() || price.seconds >= least || price.fits())
         continue;
       char text[128];
-      std::snprintf(text, sizeof text, "%s faster, but needs %.1f GiB of %.1f",
-                    percent(1 - price.seconds / result.best->price.seconds).c_str(),
-                    price.peakBytes / (1 << 30), price.limitBytes / (1 << 30));
+      const cost::ByteUnit unit = cost::findByteUnit(price.peakBytes);
+      std::snprintf(text, sizeof text, "%s faster, but needs %.1f %s of %.1f",
+                    percent(1 - price.seconds / result.best->price.seconds).c_str(), unit.of(price.peakBytes),
+                    unit.name, unit.of(price.limitBytes));
       result.fasterButTooLarge = PricedPlan{one.plan, price, text};
     }
   }

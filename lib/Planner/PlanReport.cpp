@@ -28,10 +28,6 @@ constexpr const char *kWords = "the words are explained in docs/Glossary.md\n";
   return out;
 }
 
-double gib(double bytes) {
-  return bytes / (1 << 30);
-}
-
 /// Width of the residual stream.
 double hiddenSize(const FactorGraph &graph) {
   for (const UnitKind &kind : graph.kinds)
@@ -134,7 +130,7 @@ std::string printTime(const TrainingPlan &plan, const PlanPrice &price, PlanPric
 }
 
 /// The memory curve as a chart whose axis spans what changes.
-std::string printCurve(const PlanPrice &price) {
+std::string printCurve(const PlanPrice &price, const cost::ByteUnit &unit) {
   if (price.curve.empty())
     return "";
   constexpr int kColumns = 64, kRows = 8;
@@ -154,28 +150,29 @@ std::string printCurve(const PlanPrice &price) {
     high = std::max(high, most[c]);
   }
   // Digits enough to tell neighbouring rows apart.
-  double step = gib(high - low) / kRows;
+  double step = unit.of(high - low) / kRows;
   int digits = step <= 0 ? 2 : std::clamp(static_cast<int>(std::ceil(-std::log10(step))) + 1, 1, 6);
   std::string text =
-      format("  over the step, on stage %d, in GiB (the axis spans what changes; limit %.*f):\n",
-             price.curveStage, digits, gib(price.limitBytes));
+      format("  over the step, on stage %d, in %s (the axis spans what changes; limit %.*f):\n",
+             price.curveStage, unit.name, digits, unit.of(price.limitBytes));
   for (int row = kRows; row >= 1; --row) {
     std::string line;
     for (double bytes : most) {
       double height = high > low ? (bytes - low) / (high - low) * kRows : 0;
       line += height >= row - 0.5 ? '#' : ' ';
     }
-    text += format("  %10.*f |%s\n", digits, gib(low + (high - low) * row / kRows), line.c_str());
+    text += format("  %10.*f |%s\n", digits, unit.of(low + (high - low) * row / kRows), line.c_str());
   }
-  text += format("  %10.*f +%s\n", digits, gib(low), std::string(kColumns, '-').c_str());
+  text += format("  %10.*f +%s\n", digits, unit.of(low), std::string(kColumns, '-').c_str());
   std::string last = format("%.4g s", end);
   return text + format("  %10s  0 s%*s\n", "", kColumns - 3, last.c_str());
 }
 
 std::string printMemory(const TrainingPlan &plan, const PlanPrice &price) {
-  std::string text = format("memory of a rank in GiB, limit %.1f:\n  stage  units  parameters  gradients  "
+  const cost::ByteUnit unit = cost::findByteUnit(price.peakBytes);
+  std::string text = format("memory of a rank in %s, limit %.1f:\n  stage  units  parameters  gradients  "
                             "optimizer  activations  transient  in and out  total\n",
-                            gib(price.limitBytes));
+                            unit.name, unit.of(price.limitBytes));
   std::size_t stages = price.memory.size();
   std::vector<int> units(stages, 0);
   for (std::size_t c = 0; c < price.parts.size(); ++c)
@@ -191,10 +188,11 @@ std::string printMemory(const TrainingPlan &plan, const PlanPrice &price) {
       continue;
     }
     text += format("  %5zu  %5d  %10.2f  %9.2f  %9.2f  %11.2f  %9.2f  %10.2f  %5.2f\n", s, units[s],
-                   gib(memory.parameters), gib(memory.gradients), gib(memory.optimizer),
-                   gib(memory.activations), gib(memory.transient), gib(memory.io), gib(memory.total()));
+                   unit.of(memory.parameters), unit.of(memory.gradients), unit.of(memory.optimizer),
+                   unit.of(memory.activations), unit.of(memory.transient), unit.of(memory.io),
+                   unit.of(memory.total()));
   }
-  return text + printCurve(price);
+  return text + printCurve(price, unit);
 }
 
 std::string printLayouts(const TrainingPlan &plan, PlanPricer &pricer) {
@@ -343,10 +341,12 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
       const TrainingPlan &plan = result.smallest->plan;
       const PlanPrice &price = result.smallest->price;
       text = printModel(pricer.graph(), plan.task, pricer.machine().machine());
-      auto up = [](double bytes) { return std::ceil(gib(bytes) * 100) / 100; };
+      const cost::ByteUnit unit = cost::findByteUnit(price.peakBytes);
+      auto up = [&](double bytes) { return std::ceil(unit.of(bytes) * 100) / 100; };
       std::string with = result.fixed.empty() ? "" : " with " + result.fixed;
-      text += format("nothing fits%s: the least that a rank needs is %.2f GiB, %.2f GiB more than there is\n",
-                     with.c_str(), up(price.peakBytes), up(price.peakBytes - price.limitBytes));
+      text += format("nothing fits%s: the least that a rank needs is %.2f %s, %.2f %s more than there is\n",
+                     with.c_str(), up(price.peakBytes), unit.name, up(price.peakBytes - price.limitBytes),
+                     unit.name);
       text += "  with " + printMesh(plan) + "\n" + printMemory(plan, price);
     }
     if (!result.remedies.empty())

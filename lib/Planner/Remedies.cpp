@@ -28,9 +28,10 @@ std::string checkTask(const PlanPricer &pricer, const TrainingTask &task) {
 namespace {
 
 /// Rounded up to two digits after the point.
-std::string printGib(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", std::ceil(bytes / (1 << 30) * 100) / 100);
+std::string printSize(double bytes) {
+  const cost::ByteUnit unit = cost::findByteUnit(bytes);
+  char text[64];
+  std::snprintf(text, sizeof text, "%.2f %s", std::ceil(unit.of(bytes) * 100) / 100, unit.name);
   return text;
 }
 
@@ -98,12 +99,9 @@ private:
     std::optional<PricedPlan> found = findSmallest(pricer, other, space);
     return found && found->price.fits() ? found : std::nullopt;
   }
-  /// "WHAT (N GiB of LIMIT)"
+  /// "WHAT (N GiB of LIMIT GiB)"
   void tell(const std::string &what, double bytes, double limit) const {
-    char text[256];
-    std::snprintf(text, sizeof text, "%s (%.1f GiB of %.1f)", what.c_str(), bytes / (1 << 30),
-                  limit / (1 << 30));
-    result.remedies.push_back(text);
+    result.remedies.push_back(what + " (" + printSize(bytes) + " of " + printSize(limit) + ")");
   }
 
   PlanPricer &pricer;
@@ -119,7 +117,7 @@ void Remedies::tellMoreMemory() {
   // What is said must be enough: rounded up.
   double reserved = task.memoryBytes > 0 ? 0 : device - limit;
   cost::ByteSize memory = cost::roundUpBytes(needed);
-  std::string with = "--memory " + memory.text + " (" + printGib(needed - limit) + " GiB more)";
+  std::string with = "--memory " + memory.text + " (" + printSize(needed - limit) + " more)";
   if (reserved > 0)
     with += ": devices with " + cost::roundUpBytes(static_cast<double>(memory.bytes) + reserved).text +
             ", of which the runtime reserves " + cost::roundUpBytes(reserved).text;

@@ -17,6 +17,14 @@ struct ByteSize {
 /// after it was rounded and typed. roundUpBytes(5.712 * 2^30) is "5.72GiB". `bytes`: 0 to 2^60.
 ByteSize roundUpBytes(double bytes);
 
+/// What sizes of about `bytes` are told in: GiB, or MiB where that would be less than one.
+struct ByteUnit {
+  double bytes = 1;
+  const char *name = "B";
+  double of(double size) const { return size / bytes; }
+};
+ByteUnit findByteUnit(double bytes);
+
 } // namespace colossal::cost
 
 #endif // COLOSSAL_COST_BYTESIZE_H
