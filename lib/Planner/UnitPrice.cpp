@@ -12,7 +12,7 @@ namespace colossal::planner {
 /// How often a value is brought from one placement to the other: once forward, and again where the backward
 /// pass reads it and does not find it there.
 int UnitLayouts::timesMoved(const Placement &from, const Placement &to, bool regather) const {
-  if (query.recompute == Recompute::Full)
+  if (query.recompute == Recompute::Full && !query.remade)
     return 2;
   bool wasPartial = std::find(from.begin(), from.end(), kPartial) != from.end();
   // Of a partial value the sum is kept, not its parts; and a compiled step keeps what ranks have exchanged.
@@ -293,13 +293,17 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
   Ledger ledger;
   Placement lies;
   std::map<int, double> held; // parameters, on a rank
+  auto isMadeAgain = [&](int root) { // and not a view of what is kept where it was moved to
+    const int maker = info.producer[root];
+    return maker >= 0 && query.remade->isAgain[maker];
+  };
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     if (!query.remade->isAgain[i])
       continue;
     const Operation &op = kind.operations[i];
     append(again, passes(static_cast<int>(i), layout[i]).forward);
     for (const Use &use : op.results)
-      if (kind.tensors[use.tensor].kind == Tensor::Activation)
+      if (kind.tensors[use.tensor].kind == Tensor::Activation && isMadeAgain(info.root[use.tensor]))
         addValue(use.tensor, layout, ledger, lies);
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       const Tensor &tensor = kind.tensors[op.operands[o].tensor];
