@@ -107,12 +107,11 @@ double StepCost::scatterSeconds(const StepShape &shape, double parameters) const
   return shape.zero < 2 ? 0 : exchangeSeconds(shape, Collective::ReduceScatter, types.reduced * parameters);
 }
 
-/// What the backward pass of a unit takes where a gradient is whole until ranks have scattered it, and a
-/// parameter while it is read: in the product of a loss in parts all the time.
-double StepCost::scatteredTransient(const StepShape &shape, const UnitCost &cost) const {
+/// What the backward pass of a unit takes where a gradient is whole until ranks have scattered it (`whole`),
+/// and a parameter while it is read: in the product of a loss in parts all the time.
+double StepCost::scatteredTransient(const StepShape &shape, const UnitCost &cost, double whole) const {
   const double read = shape.zero >= 3 ? cost.largest * types.read() : 0;
-  return cost.partedBytes > 0 ? cost.turnTransientBytes + read
-                              : std::max(cost.turnTransientBytes, cost.transientBytes + read);
+  return cost.partedBytes > 0 ? whole + read : std::max(whole, cost.transientBytes + read);
 }
 
 /// What the backward pass of chunk `c`, whose units end before `unit`, takes beside what microbatches keep.
@@ -156,9 +155,9 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     const UnitCost &cost = order.kinds[order.units[at]];
     double transient = isFixed       ? cost.fixedTransientBytes
                        : splits      ? cost.weightTransientBytes
-                       : isScattered ? scatteredTransient(shape, cost)
+                       : isScattered ? scatteredTransient(shape, cost, cost.turnTransientBytes)
                        : isOnce      ? cost.onceTransientBytes
-                       : isExchanged ? cost.exchangedTransientBytes
+                       : isExchanged ? scatteredTransient(shape, cost, cost.exchangedTransientBytes)
                        : isAdded     ? cost.turnTransientBytes
                                      : cost.transientBytes;
     // What is gathered for a segment that is made again is there for its backward pass.

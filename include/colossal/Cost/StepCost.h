@@ -263,7 +263,7 @@ public:
   const StateTypes types;
 
 private:
-  double scatteredTransient(const StepShape &shape, const UnitCost &cost) const;
+  double scatteredTransient(const StepShape &shape, const UnitCost &cost, double whole) const;
   /// Raises `stage.transient` to what the backward pass of chunk `c` takes, whose units end before `unit`.
   void addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
                     StageState &stage) const;
