@@ -292,7 +292,7 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
         isRead.insert(use.tensor);
   Ledger ledger;
   Placement lies;
-  std::map<int, double> held; // parameters, on a rank
+  std::map<int, double> held;        // parameters, on a rank
   auto isMadeAgain = [&](int root) { // and not a view of what is kept where it was moved to
     const int maker = info.producer[root];
     return maker >= 0 && query.remade->isAgain[maker];
