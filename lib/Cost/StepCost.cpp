@@ -178,6 +178,8 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     // A microbatch's part of a gradient, before it is added up: made in this pass, or in one of its own.
     const double part = isAdded || isExchanged ? cost.largest * gradient : 0;
     reach(transient - freed + (isFixed && !splits ? part : 0), isScattered ? cost.largest : 0);
+    if (isScattered && cost.shared.empty()) // from whole into its part
+      reach(cost.scatteredTransientBytes - freed);
     // The gradient of a table that units before read as well is whole until they have added theirs.
     // (Over context ranks what the products make of it goes its own way.)
     const bool isWhole = isScattered || (isExchanged && shape.context == 1);

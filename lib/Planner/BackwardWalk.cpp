@@ -299,6 +299,7 @@ void Walker::contract(std::size_t at) {
     if (op.parameterGradients > 0)
       sent = op.parameterGradients;
     drop(at);
+    peak.scattered = std::max(peak.scattered, alive - kept + op.parameterGradients);
   }
   for (int result : op.results)
     release(result);

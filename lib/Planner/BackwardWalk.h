@@ -60,6 +60,7 @@ struct BackwardWalk {
     double beside = 0; ///< the most bytes on top of all values that are kept
     double turn = 0; ///< the same with a microbatch's part of each parameter's gradient until it is added up
     double exchanged = 0; ///< the same where ranks exchange that part while the next is made
+    double scattered = 0; ///< with a parameter's gradient once it is made, which ranks then scatter
     double once = -std::numeric_limits<double>::infinity(); ///< the same with the parameters' gradients, less
                                                             ///< all of them
   };

@@ -415,6 +415,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   cost.transientBytes = made + peak.beside;
   cost.turnTransientBytes = made + peak.turn;
   cost.exchangedTransientBytes = made + peak.exchanged;
+  cost.scatteredTransientBytes = made + peak.scattered;
   cost.onceTransientBytes = made + peak.once;
   cost.weightTransientBytes = made + besideWeights;
   cost.fixedTransientBytes = made + fixedPeak;

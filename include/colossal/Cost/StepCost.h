@@ -56,6 +56,7 @@ struct UnitCost {
   /// The same with a microbatch's part of each parameter's gradient, until it is added up.
   double turnTransientBytes = 0;
   double exchangedTransientBytes = 0; ///< the same where ranks exchange that part while the next is made
+  double scatteredTransientBytes = 0; ///< with such a part once it is made, which ranks then scatter
   /// The same with the gradients of its parameters as they come, less all of them, in a step of one
   /// microbatch.
   double onceTransientBytes = 0;
