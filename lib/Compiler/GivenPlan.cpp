@@ -83,6 +83,7 @@ FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &o
     read.plan.task.memoryBytes = options.task.memoryBytes;
   read.plan.task.scoresInMemory = options.task.scoresInMemory;
   read.plan.task.copiedBytes = options.task.copiedBytes;
+  read.plan.task.convolutionBytes = options.task.convolutionBytes;
   read.plan.task.addsInPlace = options.task.addsInPlace;
   cost::CostModel model(machine);
   planner::PlanPricer pricer(graph, model, read.plan.task);

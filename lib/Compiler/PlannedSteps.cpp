@@ -264,6 +264,15 @@ planner::TrainingTask makeCompiledTask(MLIRContext *context, const PlanTrainingO
       return static_cast<double>(target->copiedBytes(
           element, static_cast<int64_t>(rows), static_cast<int64_t>(columns), static_cast<int64_t>(depth)));
     };
+  if (options.target)
+    task.convolutionBytes = [target = options.target, element](double batch, double inputChannels,
+                                                               double outputChannels, double height,
+                                                               double width) {
+      const codegen::ConvolutionBytes bytes = target->convolutionBytes(
+          element, static_cast<int64_t>(batch), static_cast<int64_t>(inputChannels),
+          static_cast<int64_t>(outputChannels), static_cast<int64_t>(height), static_cast<int64_t>(width));
+      return std::pair(static_cast<double>(bytes.ofInput), static_cast<double>(bytes.ofWeights));
+    };
   return task;
 }
 

@@ -282,7 +282,7 @@ void Walker::contract(std::size_t at) {
       const bool isSummedLater = open[operand] == 1 && maker && maker->kind == WalkedOp::Scaling;
       if (isSummedLater || !isOwn(operand))
         give(operand, add(size(operand)));
-      look();
+      look(op.besideInput);
     }
     if (isLater)
       continue;
@@ -295,7 +295,7 @@ void Walker::contract(std::size_t at) {
       for (int result : op.results)
         copied -= isOwn(result) ? size(result) : 0;
     made += op.parameterGradients;
-    look(copied, op.parameterGradients);
+    look(std::max(copied, op.besideWeights), op.parameterGradients);
     if (op.parameterGradients > 0)
       sent = op.parameterGradients;
     drop(at);

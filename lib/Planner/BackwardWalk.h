@@ -27,14 +27,15 @@ struct WalkedOp {
   /// and of its operands' as it makes them, which are then summed up or scattered; 0: as they lie.
   double taken = 0;
   std::vector<double> made = {};
-  double copied = 0;             ///< bytes of a copy that its parameter's gradient is made from
-  bool copiesGradient = false;   ///< it is one of its result's gradient, not of what it read
-  double parameterGradients = 0; ///< bytes that the gradients of its parameters take from now on
-  double scores = 0;             ///< of an attention: bytes of all that it makes again at a time
-  bool isInParts = false;        ///< it does that for some queries at a time
-  int mask = -1;                 ///< an attention's trained mask: a tensor, also among `operands`
-  bool sumsRows = false;         ///< it has a bias along a dimension that is not the last
-  double beside = 0;             ///< a loss's own tensors beside the gradient
+  double copied = 0;                         ///< bytes of a copy that its parameter's gradient is made from
+  double besideInput = 0, besideWeights = 0; ///< that the gradients of a convolution have while they are made
+  bool copiesGradient = false;               ///< it is one of its result's gradient, not of what it read
+  double parameterGradients = 0;             ///< bytes that the gradients of its parameters take from now on
+  double scores = 0;                         ///< of an attention: bytes of all that it makes again at a time
+  bool isInParts = false;                    ///< it does that for some queries at a time
+  int mask = -1;                             ///< an attention's trained mask: a tensor, also among `operands`
+  bool sumsRows = false;                     ///< it has a bias along a dimension that is not the last
+  double beside = 0;                         ///< a loss's own tensors beside the gradient
   /// Of a loss in parts: bytes that earlier parts have made of its product's parameters' gradients.
   double earlier = 0;
   int segment = -1; ///< of those in which the forward pass is made again

@@ -181,6 +181,7 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     query.fusedAttention = plan.fusedAttention;
     query.scoresInMemory = plan.task.scoresInMemory;
     query.copiedBytes = plan.task.copiedBytes;
+    query.convolutionBytes = plan.task.convolutionBytes;
     query.boundary = plan.boundary;
     query.microbatches = 16; // reductions of small gradients once a step: the layout should not depend on the
                              // mesh's other axes

@@ -215,6 +215,34 @@ void UnitLayouts::findCopied(std::size_t i, const UnitLayout &layout, double par
   }
 }
 
+/// What the gradients of operation `i` have beside what they read and make, where it is a convolution whose
+/// windows are 3 x 3.
+void UnitLayouts::findTransformed(std::size_t i, const UnitLayout &layout, WalkedOp &walked) const {
+  const Operation &op = kind.operations[i];
+  double batch = 1, inputChannels = 1, outputChannels = 1;
+  std::vector<double> extents; // of the input
+  for (std::size_t f = 0; query.convolutionBytes && f < op.factors.size(); ++f) {
+    const Factor &factor = op.factors[f];
+    const double size = local(static_cast<int>(i), static_cast<int>(f), layout[i]);
+    if (factor.window && factor.window->size > 1) {
+      if (factor.window->size != 3 || factor.window->stride != 1 || op.kind != Operation::Contraction)
+        return;
+      extents.push_back(factor.window->operandSize);
+    } else if (factor.window || (factor.role == "group" && factor.size > 1)) {
+      return;
+    }
+    batch *= factor.role == "batch" ? size : 1;
+    inputChannels *= factor.role == "in_channels" ? size : 1;
+    outputChannels *= factor.role == "channels" ? size : 1;
+  }
+  if (extents.size() != 2)
+    return;
+  const auto [ofInput, ofWeights] =
+      query.convolutionBytes(batch, inputChannels, outputChannels, extents[0], extents[1]);
+  walked.besideInput = ofInput;
+  walked.besideWeights = ofWeights;
+}
+
 /// Adds to `walk` what is kept for nothing but what is made again of it: it is read for the last time with
 /// that. `from`: the operations for which values are made again, by root tensor; others are with their
 /// segment.
@@ -311,6 +339,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       walked.kind = WalkedOp::Contraction;
       const double ofParts = logits >= 0 && info.root[op.results[0].tensor] == logits ? parts : 1;
       findCopied(i, layout, ofParts, walked);
+      findTransformed(i, layout, walked);
       const auto number = static_cast<int>(i);
       walked.taken = bytes(op.results[0].tensor) *
                      share(op.results[0].tensor, gradientWant(number, 0, layout[i])) / ofParts;

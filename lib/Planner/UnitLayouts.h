@@ -178,6 +178,8 @@ private:
   void sum(const Ledger &ledger, Base &base) const;
   cost::GradientReduction reduction(const cost::OpList &list) const;
   int findLossProduct() const;
+  double paddedPart(const Operation &op) const;
+  void findTransformed(std::size_t i, const UnitLayout &layout, WalkedOp &walked) const;
   void findCopied(std::size_t i, const UnitLayout &layout, double parts, WalkedOp &walked) const;
   double broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const;
   std::pair<double, double> countScores(std::size_t i, const UnitLayout &layout) const;

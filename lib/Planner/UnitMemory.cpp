@@ -251,6 +251,21 @@ double UnitLayouts::narrowedBytes(std::size_t i, std::size_t o, const UnitLayout
          share(op.operands[o].tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
 }
 
+/// By how much what a convolution takes is larger with the zeros around it, with which a compiled step has it
+/// made, so that it lies there once.
+double UnitLayouts::paddedPart(const Operation &op) const {
+  double part = 1;
+  // Groups of few channels are read as they lie.
+  for (const Factor &factor : op.factors)
+    if (factor.role == "group" && factor.size > 1)
+      return 1;
+  for (const Factor &factor : op.factors)
+    if (query.scoresInMemory && op.kind == Operation::Contraction && factor.window)
+      part *= std::max(1.0, ((factor.size - 1) * factor.window->stride + factor.window->size) /
+                                factor.window->operandSize);
+  return part;
+}
+
 /// What the backward pass reads of the forward pass, and what is made again for it.
 void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
                        cost::OpList &recompute) const {
@@ -279,6 +294,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       const Use &use = op.operands[o];
       copies += query.remade ? 0 : narrowedBytes(i, o, layout);
+      const double padded = o == 0 ? paddedPart(op) : 1;
       if (!use.saved)
         continue;
       if (const double held = exchangedBytes(i, o, layout, lies);
@@ -288,7 +304,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
         if (copied.insert({use.tensor, taken}).second)
           exchanged.push_back({use.tensor, i, held});
       } else {
-        need(needed, use.tensor, share(use.tensor, lies[use.tensor]));
+        need(needed, use.tensor, padded * share(use.tensor, lies[use.tensor]));
         first.try_emplace(info.root[use.tensor], i);
       }
       // The products that the parameters' gradients are sums of take its place, and are f32.

@@ -10,4 +10,5 @@ report = subprocess.run([*command, "--plan-only", "--price", plan], stdout=subpr
 seconds = float(re.search(r"^step: ([0-9.e+-]+) s", report, re.M)[1])
 assert abs(seconds - predicted["seconds"]) <= 6e-4 * seconds, (seconds, predicted["seconds"])
 peak = max(float(row.split()[-1]) for row in re.findall(r"^ +\d+ +\d+ .*$", report, re.M))
-assert abs(peak - predicted["peak_bytes"] / 2**30) <= 0.006, (peak, predicted["peak_bytes"] / 2**30)
+expected = predicted["peak_bytes"] / {"GiB": 2**30, "MiB": 2**20}[re.search(r"^memory of a rank in ([GM]iB)", report, re.M)[1]]
+assert abs(peak - expected) <= 0.006, (peak, expected)

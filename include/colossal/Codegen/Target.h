@@ -91,6 +91,11 @@ public:
   virtual std::optional<llvm::SmallVector<unsigned>> orderOf(mlir::Value) { return std::nullopt; }
 };
 
+/// Of the gradients of a convolution: with respect to its input, and to its weights.
+struct ConvolutionBytes {
+  int64_t ofInput = 0, ofWeights = 0;
+};
+
 class Target {
 public:
   virtual ~Target() = default;
@@ -116,6 +121,13 @@ public:
   /// side, where that lies transposed, as in a weight's gradient x^T dy; 0: it takes it as it lies.
   virtual int64_t copiedBytes(mlir::Type element, int64_t rows, int64_t columns, int64_t depth) const {
     return 0;
+  }
+  /// Bytes that the gradients of a convolution have beside what they read and make, where its windows are 3 x
+  /// 3 with stride 1: what is transformed where that takes fewer products. `height` and `width`: of its
+  /// input.
+  virtual ConvolutionBytes convolutionBytes(mlir::Type element, int64_t batch, int64_t inputChannels,
+                                            int64_t outputChannels, int64_t height, int64_t width) const {
+    return {};
   }
   /// Whether a product is written over what it is added to, as a weight's gradient of one microbatch over the
   /// sum of those before; otherwise it has memory of its own, and is added from there.

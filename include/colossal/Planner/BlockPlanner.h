@@ -114,6 +114,10 @@ struct UnitQuery {
   const RemadeUnit *remade = nullptr;
   /// TrainingTask::copiedBytes, the same in all queries of a planner; null: there are no copies.
   std::function<double(double rows, double columns, double depth)> copiedBytes;
+  /// TrainingTask::convolutionBytes, likewise.
+  std::function<std::pair<double, double>(double batch, double inputChannels, double outputChannels,
+                                          double height, double width)>
+      convolutionBytes;
 };
 
 using cost::UnitCost;

@@ -28,6 +28,11 @@ struct TrainingTask {
   /// Of steps that are compiled: bytes of the copy that a product of `rows` x `depth` by `depth` x `columns`
   /// elements of activations has of its left side, where that lies transposed. Null: there are no copies.
   std::function<double(double rows, double columns, double depth)> copiedBytes;
+  /// Of steps that are compiled: codegen::Target::convolutionBytes, of the input and of the weights. Null:
+  /// none.
+  std::function<std::pair<double, double>(double batch, double inputChannels, double outputChannels,
+                                          double height, double width)>
+      convolutionBytes;
   /// Of steps that are compiled: a microbatch's part of a weight's gradient is added up where it is made
   /// (codegen::Target::addsProductsInPlace).
   bool addsInPlace = false;

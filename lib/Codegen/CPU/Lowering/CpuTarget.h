@@ -26,6 +26,9 @@ public:
   /// A line of the caches.
   int64_t alignment() const override { return 64; }
   bool addsProductsInPlace() const override { return true; }
+  codegen::ConvolutionBytes convolutionBytes(mlir::Type element, int64_t batch, int64_t inputChannels,
+                                             int64_t outputChannels, int64_t height,
+                                             int64_t width) const override;
   int64_t copiedBytes(mlir::Type element, int64_t rows, int64_t columns, int64_t depth) const override;
   std::unique_ptr<codegen::MemoryOrders> createMemoryOrders() const override;
   codegen::CollectiveBlocks collectiveBlocks() const override { return codegen::CollectiveBlocks::Strided; }

@@ -7,6 +7,7 @@
 // loaded. Where they change, as in a step of training, a kernel transforms and packs them when they are used.
 //
 //===----------------------------------------------------------------------===//
+#include "CpuTarget.h"
 #include "Lowerings.h"
 #include "WinogradEstimate.h"
 #include "colossal/Schedule/Schedule.h"
@@ -15,6 +16,47 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::cpu;
 using namespace colossal::schedule;
+
+std::optional<WinogradShape> cpu::chooseWinograd(const Processor &processor, WinogradShape shape,
+                                                 bool isLoaded) {
+  WinogradEstimate estimate(processor);
+  const int64_t in = shape.inputChannels, out = shape.outputChannels;
+  double least = WinogradEstimate::clearly *
+                 estimate.contraction(1, shape.batch * shape.height * shape.width, 9 * in, out);
+  std::optional<WinogradShape> best;
+  for (int64_t m : {2, 4}) {
+    shape.m = m;
+    int64_t transformed = shape.places() * shape.pieces() * (in + out);
+    double cycles =
+        estimate.contraction(shape.places(), shape.pieces(), in, out) + estimate.traffic(2 * transformed);
+    if (!isLoaded) // written before they are read, which takes as long as reading those of a model
+      cycles += estimate.weights(shape.places() * in * out);
+    if (cycles < least)
+      least = cycles, best = shape;
+  }
+  return best;
+}
+
+codegen::ConvolutionBytes CpuTarget::convolutionBytes(Type element, int64_t batch, int64_t inputChannels,
+                                                      int64_t outputChannels, int64_t height,
+                                                      int64_t width) const {
+  codegen::ConvolutionBytes bytes;
+  if (!element.isF32())
+    return bytes;
+  auto transformed = [](const WinogradShape &shape) {
+    return sizeof(float) *
+           (shape.places() * (shape.pitch(shape.inputChannels) + shape.pitch(shape.outputChannels) +
+                              shape.inputChannels * shape.outputChannels));
+  };
+  // The gradient of the input is a convolution of the result's, from its channels to the input's.
+  if (auto shape =
+          chooseWinograd(processor(), {4, batch, outputChannels, inputChannels, height, width}, false))
+    bytes.ofInput = transformed(*shape);
+  if (auto shape =
+          chooseWinogradFilter(processor(), {4, batch, inputChannels, outputChannels, height, width}))
+    bytes.ofWeights = transformed(*shape);
+  return bytes;
+}
 
 std::optional<WinogradShape> cpu::winogradOf(const CpuTarget &target, Operation *op,
                                              const ContractionOperands &operands, LoweringContext &context) {
@@ -34,24 +76,10 @@ std::optional<WinogradShape> cpu::winogradOf(const CpuTarget &target, Operation 
       !all(convolution.getStrides(), 1) || !all(convolution.getDilations(), 1) ||
       operands.a.strides[1] != 1 || input[2] < output[2] + 2 || input[3] < output[3] + 2)
     return std::nullopt;
-  WinogradEstimate estimate(target.processor());
   WinogradShape shape;
   shape.batch = output[0], shape.inputChannels = input[1], shape.outputChannels = output[1];
   shape.height = output[2], shape.width = output[3];
-  double least = WinogradEstimate::clearly *
-                 estimate.contraction(1, output[0] * output[2] * output[3], 9 * input[1], output[1]);
-  std::optional<WinogradShape> best;
-  for (int64_t m : {2, 4}) {
-    shape.m = m;
-    int64_t transformed = shape.places() * shape.pieces() * (input[1] + output[1]);
-    double cycles = estimate.contraction(shape.places(), shape.pieces(), input[1], output[1]) +
-                    estimate.traffic(2 * transformed);
-    if (!operands.packs) // written before they are read, which takes as long as reading those of a model
-      cycles += estimate.weights(shape.places() * input[1] * output[1]);
-    if (cycles < least)
-      least = cycles, best = shape;
-  }
-  return best;
+  return chooseWinograd(target.processor(), shape, operands.packs);
 }
 
 namespace {

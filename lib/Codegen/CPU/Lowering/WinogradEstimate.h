@@ -3,6 +3,8 @@
 #define COLOSSAL_LIB_CODEGEN_CPU_LOWERING_WINOGRADESTIMATE_H
 
 #include "colossal/Codegen/CPU/Processor.h"
+#include "colossal/Codegen/CPU/WinogradKernel.h"
+
 #include <algorithm>
 
 namespace colossal::cpu {
@@ -25,6 +27,12 @@ struct WinogradEstimate {
   /// Elements of all weights, or of their gradients, between kernels.
   double weights(int64_t elements) const { return 4.0 * elements / memoryBytesPerCycle; }
 };
+
+/// The algorithm for a convolution of these sizes, whose `m` is found, or nothing where none is faster.
+/// `isLoaded`: its weights are transformed when the plan is loaded, and read as those of a model.
+std::optional<WinogradShape> chooseWinograd(const Processor &processor, WinogradShape shape, bool isLoaded);
+/// The same for the gradient of the weights of such a convolution.
+std::optional<WinogradShape> chooseWinogradFilter(const Processor &processor, WinogradShape shape);
 
 } // namespace colossal::cpu
 

@@ -14,6 +14,23 @@ using namespace colossal;
 using namespace colossal::cpu;
 using namespace colossal::schedule;
 
+std::optional<WinogradShape> cpu::chooseWinogradFilter(const Processor &processor, WinogradShape shape) {
+  WinogradEstimate estimate(processor);
+  const int64_t in = shape.inputChannels, out = shape.outputChannels;
+  double least = WinogradEstimate::clearly *
+                 estimate.contraction(1, out, shape.batch * shape.height * shape.width, 9 * in);
+  std::optional<WinogradShape> best;
+  for (int64_t m : {2, 4}) {
+    shape.m = m;
+    int64_t transformed = shape.places() * shape.pieces() * (in + out);
+    double cycles = estimate.contraction(shape.places(), out, shape.pieces(), in) +
+                    estimate.traffic(2 * transformed) + estimate.weights(2 * shape.places() * in * out);
+    if (cycles < least)
+      least = cycles, best = shape;
+  }
+  return best;
+}
+
 std::optional<WinogradShape> cpu::winogradOfFilter(const CpuTarget &target, ConvOp op) {
   auto all = [](ArrayRef<int64_t> values, int64_t value) {
     return llvm::all_of(values, [=](int64_t v) { return v == value; });
@@ -26,23 +43,10 @@ std::optional<WinogradShape> cpu::winogradOfFilter(const CpuTarget &target, Conv
       !all(op.getStrides(), 1) || !all(op.getDilations(), 1) || !all(op.getPads(), 0) ||
       image[2] != window[2] + 2 || image[3] != window[3] + 2)
     return std::nullopt;
-  WinogradEstimate estimate(target.processor());
   WinogradShape shape;
   shape.batch = image[1], shape.inputChannels = image[0], shape.outputChannels = window[0];
   shape.height = window[2], shape.width = window[3];
-  double least = WinogradEstimate::clearly *
-                 estimate.contraction(1, window[0], image[1] * window[2] * window[3], 9 * image[0]);
-  std::optional<WinogradShape> best;
-  for (int64_t m : {2, 4}) {
-    shape.m = m;
-    int64_t transformed = shape.places() * shape.pieces() * (image[0] + window[0]);
-    double cycles = estimate.contraction(shape.places(), window[0], shape.pieces(), image[0]) +
-                    estimate.traffic(2 * transformed) +
-                    estimate.weights(2 * shape.places() * image[0] * window[0]);
-    if (cycles < least)
-      least = cycles, best = shape;
-  }
-  return best;
+  return chooseWinogradFilter(target.processor(), shape);
 }
 
 namespace {

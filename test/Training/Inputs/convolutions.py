@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""A classifier of images whose convolutions have windows of 3 x 3 and many channels: convolutions.py FILE.onnx"""
+import sys
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+CHANNELS, SIZE, CLASSES, LAYERS = 256, 14, 10, 6
+random = numpy.random.default_rng(0)
+nodes, weights, value = [], [], "image"
+
+
+def weight(name, *shape):
+    weights.append(numpy_helper.from_array((random.standard_normal(shape) / numpy.sqrt(numpy.prod(shape[1:]))).astype(numpy.float32), name))
+    return name
+
+
+for layer in range(LAYERS):
+    nodes.append(helper.make_node("Conv", [value, weight(f"conv{layer}.weight", CHANNELS, CHANNELS if layer else 8, 3, 3)], [f"conv{layer}"], kernel_shape=[3, 3], pads=[1] * 4))
+    nodes.append(helper.make_node("Relu", [f"conv{layer}"], [f"relu{layer}"]))
+    value = f"relu{layer}"
+nodes.append(helper.make_node("GlobalAveragePool", [value], ["pooled"]))
+nodes.append(helper.make_node("Flatten", ["pooled"], ["features"]))
+nodes.append(helper.make_node("Gemm", ["features", weight("head.weight", CLASSES, CHANNELS)], ["logits"], transB=1))
+graph = helper.make_graph(nodes, "convolutions", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 8, SIZE, SIZE])],
+                          [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", CLASSES])], weights)
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), sys.argv[1])
