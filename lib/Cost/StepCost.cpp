@@ -153,9 +153,17 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   for (std::size_t i = 1; i <= units; ++i) {
     const std::size_t at = unit - i;
     const UnitCost &cost = order.kinds[order.units[at]];
+    // Of what is scattered the unit has not made all when it has its most: the peak over its operations is
+    // convex in what ranks keep of gradients, so that it is no more than between those of all of them, and of
+    // nothing.
+    const double lasting = gradient / types.gradient,
+                 between = (1 - lasting) * cost.turnTransientBytes +
+                           lasting * (cost.onceTransientBytes + cost.parameters * types.gradient),
+                 early = std::max(0.0, cost.turnTransientBytes + (cost.parameters - cost.largest) * gradient -
+                                           between);
     double transient = isFixed       ? cost.fixedTransientBytes
                        : splits      ? cost.weightTransientBytes
-                       : isScattered ? scatteredTransient(shape, cost, cost.turnTransientBytes)
+                       : isScattered ? scatteredTransient(shape, cost, cost.turnTransientBytes - early)
                        : isOnce      ? cost.onceTransientBytes
                        : isExchanged ? scatteredTransient(shape, cost, cost.exchangedTransientBytes)
                        : isAdded     ? cost.turnTransientBytes

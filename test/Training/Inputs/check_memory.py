@@ -72,6 +72,10 @@ for model in ("vit", "swin", "resnet", "../Training/Models/resnet-train"):
 check("swin", "data=2", 4, "--zero", 0, seq=None, loss="cross-entropy,logits=logits", least=0.98)
 check("swin", "data=1", 4, seq=None, loss="cross-entropy,logits=logits", devices=1)
 check("../Training/Models/resnet-train", "data=2", 4, "--zero", 2, seq=None, loss="cross-entropy,logits=logits", least=0.98)
+# Convolutions of many channels, whose windows, images and products are transformed, and that read zeros around their images.
+check("convolutions", "data=1", 1, devices=1, seq=None, loss="cross-entropy,logits=logits")
+check("convolutions", "data=1", 4, devices=1, seq=None, loss="cross-entropy,logits=logits")
+check("convolutions", "data=2", 1, seq=None, loss="cross-entropy,logits=logits", most=1.11)
 # What is frozen has no gradient and no slots, is stored once, and with ZeRO 3 in parts; below the last that is trained nothing is kept.
 for mesh, turns, zero in (("data=1", 1, 0), ("data=1", 4, 0), ("data=2", 1, 1), ("data=2", 1, 3), ("model=2", 1, 0), ("stage=2", 4, 0)):
     for frozen in (".*(self_attn|mlp).*", ".*layers\\.[12]\\..*"):
