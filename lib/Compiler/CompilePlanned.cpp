@@ -66,7 +66,9 @@ LogicalResult Attempts::compile(PlannedStep &step, CompileResult &result) {
       complete->layout.memoryBytes = kRoom * limit;
       done = attempt();
       complete->layout.memoryBytes = limit;
-      if (failed(done) || measureMemory(result.plan, of).total() > limit) {
+      const bool isTooLarge =
+          failed(done) ? result.layout.neededBytes > 0 : measureMemory(result.plan, of).total() > limit;
+      if (isTooLarge) {
         llvm::append_range(phases, result.phases);
         result = CompileResult();
         said.clear();
