@@ -108,10 +108,14 @@ double StepCost::scatterSeconds(const StepShape &shape, double parameters) const
 }
 
 /// What the backward pass of a unit takes where a gradient is whole until ranks have scattered it (`whole`),
-/// and a parameter while it is read: in the product of a loss in parts all the time.
+/// and a parameter while it is read: that of a loss' product all the time.
 double StepCost::scatteredTransient(const StepShape &shape, const UnitCost &cost, double whole) const {
   const double read = shape.zero >= 3 ? cost.largest * types.read() : 0;
-  return cost.partedBytes > 0 ? whole + read : std::max(whole, cost.transientBytes + read);
+  if (cost.partedBytes > 0)
+    return whole + read;
+  const double part = types.gradient / (shape.data * shape.context),
+               ofLoss = shape.zero >= 3 ? cost.lossElements * (types.read() + types.gradient + part) : 0;
+  return std::max({whole, cost.transientBytes + read, ofLoss});
 }
 
 /// What the backward pass of chunk `c`, whose units end before `unit`, takes beside what microbatches keep.
@@ -171,14 +175,16 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     // What is gathered for a segment that is made again is there for its backward pass.
     transient += std::max(0.0, cost.againParameters - cost.largest) * gathered;
     // What units before it made again with it is still there.
+    double again = 0;
     for (std::size_t before = at;
          before > unit - units && order.kinds[order.units[before]].continuesSegment;) {
       --before;
-      transient += order.kinds[order.units[before]].againBytes +
-                   order.kinds[order.units[before]].againParameters * gathered;
+      again += order.kinds[order.units[before]].againBytes +
+               order.kinds[order.units[before]].againParameters * gathered;
       if (!order.kinds[order.units[before]].isInOneSegment)
         break;
     }
+    transient = std::max(transient, transient - cost.continuedLess + again);
     const double copies = isOnce ? order.amount(at) * cost.narrowed * narrow : 0;
     if (cost.narrowsAgain)
       transient += copies;
@@ -200,7 +206,10 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
     const double kept = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
     // A chunk keeps what it has received, and makes nothing of it again.
-    const double held = cost.saved(splits) + (i == units && at > 0 ? cost.againInputBytes : 0) - kept;
+    const double received = i < units ? -cost.savedWith(order.kinds[order.units[at - 1]])
+                            : at > 0  ? cost.againInputBytes
+                                      : 0;
+    const double held = cost.saved(splits) + received - kept;
     saved += order.amount(at) * held;
     masks = std::max(masks, cost.maskBytes);
     if (!isFixed)
@@ -366,7 +375,9 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
       work.backward += amount * cost.backward;
       work.weightGradient += amount * cost.weightGradient;
       work.activationBytes += amount * cost.saved(splitsBackward(shape.schedule));
-      if (i == 0 && unit > 0)
+      if (i > 0)
+        work.activationBytes -= amount * cost.savedWith(order.kinds[order.units[unit - 1]]);
+      else if (unit > 0)
         work.activationBytes += amount * cost.againInputBytes;
       work.weightGradientBytes += amount * cost.weightSavedBytes;
       weightsKept += amount * cost.weightKeptBytes;

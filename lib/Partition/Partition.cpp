@@ -185,7 +185,7 @@ FailureOr<Value> FunctionPartitioner::bring(Value global, ShardingAttr wanted, O
   const Local &local = locals.find(global)->second;
   if (local.sharding == wanted)
     return local.value;
-  const bool ofEachTurn = local.ofEachTurn && isInLoop(user);
+  const bool ofEachTurn = local.ofEachTurn && (isInLoop(user) || user->hasAttr(kEachTurnAttrName));
   auto &known = ofEachTurn ? reshardedInTurns : resharded;
   if (Value brought = known.lookup({global, wanted}))
     return brought;
@@ -412,11 +412,11 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
   if (op->hasAttr(kSharedAttrName))
     op->removeAttr(kSharedAttrName);
   const bool ofEachTurn = isOfEachTurn(op);
-  if (op->hasAttr(kEachTurnAttrName))
-    op->removeAttr(kEachTurnAttrName);
   OpContext context(*this, op, refined, **layout, stored);
   if (failed(context.prepareOperands()))
     return failure();
+  if (op->hasAttr(kEachTurnAttrName))
+    op->removeAttr(kEachTurnAttrName);
   FailureOr<SmallVector<Value>> results = op.buildLocal(builder, context);
   if (failed(results))
     return failure();

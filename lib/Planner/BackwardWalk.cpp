@@ -30,6 +30,7 @@ private:
   void share(int from, int to);
   void release(int tensor);
   bool isWhole(int tensor) const;
+  bool isPadded(int operand, int result) const;
   bool isOwn(int tensor) const;
   double size(int tensor) const { return walk.bytes[tensor]; }
   void makeWhole(int tensor);
@@ -53,7 +54,8 @@ private:
   std::vector<std::size_t> again;                ///< values that are made again
   std::vector<bool> isGone;                      ///< by value
   double alive = 0, kept = 0, made = 0, all = 0; ///< made: gradients of parameters
-  double sent = 0; ///< of the last parameter's gradient, which ranks may still exchange
+  double sent = 0;        ///< of the last parameter's gradient, which ranks may still exchange
+  bool isInFirst = false; ///< the walk has come to the first segment
   BackwardWalk::Peak peak;
 };
 
@@ -84,6 +86,8 @@ Walker::Walker(const BackwardWalk &walk)
 void Walker::look(double more, double part) {
   const double beside = alive + more - kept;
   peak.beside = std::max(peak.beside, beside);
+  if (isInFirst)
+    peak.continued = std::max(peak.continued, beside);
   peak.turn = std::max(peak.turn, beside + part);
   peak.exchanged = std::max(peak.exchanged, beside + part + sent);
   peak.once = std::max(peak.once, beside + made - all);
@@ -127,6 +131,13 @@ void Walker::makeWhole(int tensor) {
   look();
   release(tensor);
   give(tensor, whole);
+}
+
+/// Whether an operand is the result without what was put around it, so that its gradient is read in the
+/// result's. (What is repeated is so more than once.)
+bool Walker::isPadded(int operand, int result) const {
+  return size(operand) < size(result) && !isSame(size(operand), size(result)) &&
+         2 * size(operand) > size(result);
 }
 
 /// What the operation was the last to read is gone.
@@ -179,7 +190,7 @@ void Walker::enter(std::size_t op, int segment) {
 void Walker::view(const WalkedOp &op) {
   for (int result : op.results) {
     for (int operand : op.operands)
-      if (size(operand) >= size(result) || isSame(size(operand), size(result))) {
+      if (isPadded(operand, result) || size(operand) >= size(result) || isSame(size(operand), size(result))) {
         share(result, operand);
       } else { // what was repeated is summed up
         give(operand, add(size(operand)));
@@ -195,7 +206,7 @@ void Walker::add(const WalkedOp &op) {
     for (int operand : op.operands)
       together += size(operand);
     for (int operand : op.operands)
-      if (size(operand) >= size(result) || isSame(size(operand), size(result)) ||
+      if (size(operand) >= size(result) || isSame(size(operand), size(result)) || isPadded(operand, result) ||
           isSame(together, size(result))) // the latter: they were joined
         share(result, operand);
       else if (!parts[result].empty()) {
@@ -213,6 +224,10 @@ void Walker::stream(std::size_t at) {
     if (parts[result].empty())
       continue;
     for (int operand : op.operands) {
+      if (isPadded(operand, result)) {
+        share(result, operand);
+        continue;
+      }
       // A kernel that sums up rows for a bias, too, writes over nothing.
       const WalkedOp *maker = makerOf(operand);
       const bool sums = open[operand] == 1 && maker && maker->sumsRows;
@@ -268,8 +283,10 @@ void Walker::contract(std::size_t at) {
     const WalkedOp *maker = makerOf(operand);
     return maker && open[operand] == 1 && maker->kind == WalkedOp::Pointwise && maker->operands.size() == 1;
   };
+  const bool isInParts = op.inputParts > 0 && !op.operands.empty();
+  const int ofInput = isInParts ? add(op.inputParts) : -1;
   for (bool isLater : {false, true}) {
-    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+    for (std::size_t o = 0; !isInParts && o < op.operands.size(); ++o) {
       const int operand = op.operands[o];
       if (makesNext(operand) != isLater)
         continue;
@@ -303,6 +320,8 @@ void Walker::contract(std::size_t at) {
   }
   for (int result : op.results)
     release(result);
+  if (isInParts)
+    give(op.operands.front(), ofInput);
 }
 
 void Walker::attend(std::size_t at) {
@@ -350,6 +369,7 @@ BackwardWalk::Peak Walker::run() {
     const WalkedOp &op = walk.ops[i];
     enter(i, op.segment != segment ? op.segment : -1);
     segment = op.segment;
+    isInFirst |= segment == 0;
     const bool isReached = op.kind == WalkedOp::Loss || std::any_of(op.results.begin(), op.results.end(),
                                                                     [&](int r) { return !parts[r].empty(); });
     if (!isReached) {

@@ -29,13 +29,15 @@ struct WalkedOp {
   std::vector<double> made = {};
   double copied = 0;                         ///< bytes of a copy that its parameter's gradient is made from
   double besideInput = 0, besideWeights = 0; ///< that the gradients of a convolution have while they are made
-  bool copiesGradient = false;               ///< it is one of its result's gradient, not of what it read
-  double parameterGradients = 0;             ///< bytes that the gradients of its parameters take from now on
-  double scores = 0;                         ///< of an attention: bytes of all that it makes again at a time
-  bool isInParts = false;                    ///< it does that for some queries at a time
-  int mask = -1;                             ///< an attention's trained mask: a tensor, also among `operands`
-  bool sumsRows = false;                     ///< it has a bias along a dimension that is not the last
-  double beside = 0;                         ///< a loss's own tensors beside the gradient
+  /// Of parts that the input's gradient is put together of, by the kernel that goes on with it.
+  double inputParts = 0;
+  bool copiesGradient = false;   ///< it is one of its result's gradient, not of what it read
+  double parameterGradients = 0; ///< bytes that the gradients of its parameters take from now on
+  double scores = 0;             ///< of an attention: bytes of all that it makes again at a time
+  bool isInParts = false;        ///< it does that for some queries at a time
+  int mask = -1;                 ///< an attention's trained mask: a tensor, also among `operands`
+  bool sumsRows = false;         ///< it has a bias along a dimension that is not the last
+  double beside = 0;             ///< a loss's own tensors beside the gradient
   /// Of a loss in parts: bytes that earlier parts have made of its product's parameters' gradients.
   double earlier = 0;
   int segment = -1; ///< of those in which the forward pass is made again
@@ -59,6 +61,8 @@ struct BackwardWalk {
 
   struct Peak {
     double beside = 0; ///< the most bytes on top of all values that are kept
+    /// The same from where the first segment begins, which may be that of a unit before.
+    double continued = -std::numeric_limits<double>::infinity();
     double turn = 0; ///< the same with a microbatch's part of each parameter's gradient until it is added up
     double exchanged = 0; ///< the same where ranks exchange that part while the next is made
     double scattered = 0; ///< with a parameter's gradient once it is made, which ranks then scatter

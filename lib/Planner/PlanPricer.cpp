@@ -250,6 +250,7 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
       cell.keeping.push_back(ofKind[kind]);
   }
   std::set<int> counted, countedFrozen; // one copy counts, wherever it lies
+  const UnitCost *before = nullptr;
   for (int unit : cell.units) {
     const UnitCost &cost = cell.kinds[unit];
     double seconds = cost.forward + cost.backward + cost.weightGradient;
@@ -258,7 +259,8 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     cell.parameters += cost.parameters;
     cell.slots += cost.slots;
     cell.frozen += cost.frozen;
-    cell.saved += cost.savedBytes;
+    cell.saved += cost.savedBytes - (before ? cost.savedWith(*before) : 0);
+    before = &cost;
     for (auto [number, held] : cost.shared)
       if (!counted.insert(number).second) {
         cell.parameters -= held;

@@ -69,10 +69,14 @@ static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem
     if (event.pass == cost::PipelineEvent::Backward)
       all.push_back({event.start, held + transient});
     for (std::size_t i = 0; i < units.size(); ++i) {
-      const UnitCost &unit = *units[isForward ? i : units.size() - 1 - i];
+      const std::size_t at = isForward ? i : units.size() - 1 - i; // in the order of the forward pass
+      const UnitCost &unit = *units[at];
       const bool isFirst = isForward ? i == 0 : i + 1 == units.size();
-      const double kept = !isLate ? unit.saved(split) : isFirst ? chunks[part - 1].back()->outputBytes : 0;
-      double at = event.start + (event.end - event.start) * static_cast<double>(i + 1) / units.size();
+      const double before = at > 0 ? unit.savedWith(*units[at - 1]) : 0;
+      const double kept = !isLate   ? unit.saved(split) - before
+                          : isFirst ? chunks[part - 1].back()->outputBytes
+                                    : 0;
+      const double done = event.start + (event.end - event.start) * static_cast<double>(i + 1) / units.size();
       if (isForward)
         held += kept;
       else if (event.pass == cost::PipelineEvent::Backward)
@@ -80,7 +84,7 @@ static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem
       else
         held -= unit.weightKeptBytes;
       bool isLast = i + 1 == units.size();
-      all.push_back({at, held + (event.pass == cost::PipelineEvent::Backward && !isLast ? transient : 0)});
+      all.push_back({done, held + (event.pass == cost::PipelineEvent::Backward && !isLast ? transient : 0)});
     }
   }
   all.push_back({std::max(end, all.back().seconds), held});

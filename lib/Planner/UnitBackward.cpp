@@ -19,13 +19,14 @@ std::pair<double, double> UnitLayouts::countScores(std::size_t i, const UnitLayo
   for (std::size_t f = 0; f < op.factors.size(); ++f) {
     bool isScore = false;
     for (const FactorPosition &place : op.operands[0].places)
-      isScore |= place.factor == static_cast<int>(f) && !isFixed(op.factors[f]);
+      isScore |=
+          place.factor == static_cast<int>(f) && (!isFixed(op.factors[f]) || !op.factors[f].role.empty());
     isScore |= op.factors[f].role == "keys";
     const double size = local(static_cast<int>(i), static_cast<int>(f), layout[i]);
     if (isScore)
       scores *= size;
-    if (op.factors[f].role == "sequence")
-      queries = size;
+    if (op.factors[f].role == "sequence") // which may be cut in several
+      queries *= size;
   }
   return {scores, queries};
 }
@@ -75,6 +76,31 @@ double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
   for (double size : sizes)
     parts = std::max(parts, factors::lossParts(static_cast<int64_t>(size), rows, all));
   return static_cast<double>(parts);
+}
+
+/// Elements on a rank of the parameter that the product which loss `i` is of reads; 0: there is none.
+double UnitLayouts::lossElements(std::size_t i, const UnitLayout &layout) const {
+  for (int tensor = kind.operations[i].operands[0].tensor; info.producer[tensor] >= 0;) {
+    const int maker = info.producer[tensor];
+    const Operation &op = kind.operations[maker];
+    const bool isProduct = op.kind == Operation::Contraction;
+    int next = -1;
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      const int operand = op.operands[o].tensor;
+      const Tensor &read = kind.tensors[operand];
+      if (isProduct && read.kind == Tensor::Parameter && read.stored > 0)
+        return read.stored * share(operand, want(maker, static_cast<int>(o), layout[maker]));
+      if (read.kind == Tensor::Activation) {
+        if (isProduct || next >= 0)
+          continue;
+        next = operand;
+      }
+    }
+    if (isProduct || next < 0)
+      return 0;
+    tensor = next;
+  }
+  return 0;
 }
 
 /// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
@@ -215,10 +241,26 @@ void UnitLayouts::findCopied(std::size_t i, const UnitLayout &layout, double par
   }
 }
 
+bool UnitLayouts::takesWeightsApart(const Operation &op) {
+  return op.kind == Operation::Contraction && op.operands[0].gradientFlops > 0 &&
+         std::any_of(op.factors.begin(), op.factors.end(), [](const Factor &factor) {
+           return factor.window && factor.window->stride > 1 && factor.window->size > 1;
+         });
+}
+
 /// What the gradients of operation `i` have beside what they read and make, where it is a convolution whose
-/// windows are 3 x 3.
+/// windows are 3 x 3, or goes in steps, so that the input's gradient is put together of parts.
 void UnitLayouts::findTransformed(std::size_t i, const UnitLayout &layout, WalkedOp &walked) const {
   const Operation &op = kind.operations[i];
+  if (query.convolutionBytes && takesWeightsApart(op)) {
+    const int input = op.operands[0].tensor;
+    walked.inputParts = bytes(input) * share(input, want(static_cast<int>(i), 0, layout[i]));
+    for (const Factor &factor : op.factors) // each of as many places, and some around them
+      if (factor.window && factor.window->stride > 1)
+        walked.inputParts *=
+            (factor.window->operandSize + factor.window->stride) / factor.window->operandSize;
+    return;
+  }
   double batch = 1, inputChannels = 1, outputChannels = 1;
   std::vector<double> extents; // of the input
   for (std::size_t f = 0; query.convolutionBytes && f < op.factors.size(); ++f) {

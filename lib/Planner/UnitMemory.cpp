@@ -59,15 +59,6 @@ double UnitLayouts::maskBytes(const UnitLayout &layout) const {
   return sum;
 }
 
-/// Whether the gradient of what `op` reads takes its weights apart: a convolution in steps, each remainder of
-/// a place by the stride has weights of its own.
-static bool takesWeightsApart(const Operation &op) {
-  return op.kind == Operation::Contraction && op.operands[0].gradientFlops > 0 &&
-         std::any_of(op.factors.begin(), op.factors.end(), [](const Factor &factor) {
-           return factor.window && factor.window->stride > 1 && factor.window->size > 1;
-         });
-}
-
 /// What is computed of parameters alone, and kept for the backward pass, or computed for that.
 void UnitLayouts::keepComputed(const UnitLayout &layout, UnitCost &cost) const {
   std::map<int, double> parts, summed; // by tensor
@@ -348,6 +339,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     if (!isLoss(kind, op))
       continue;
     const int logits = info.root[op.operands[0].tensor];
+    cost.lossElements = lossElements(i, layout);
     if (gradients.erase(logits) > 0)
       need(forWeights, logits, share(logits, lies[logits]));
     if (auto held = needed.find(logits); held != needed.end())
@@ -367,6 +359,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
                                    [](const WalkedValue &value) { return value.segment < 0; }),
                     walk.values.end());
   const double fixedPeak = walk.find().beside;
+  if (query.remade)
+    cost.continuedLess = std::isfinite(peak.continued) ? peak.beside - peak.continued : 0;
   if (query.remade) {
     keepSegments(lies, needed, cost);
     cost.transientBytes = scores;
@@ -409,6 +403,13 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     scores = 0;
   }
   cost.savedBytes = sum(needed) + scores + copies;
+  for (auto [tensor, part] : needed) {
+    auto isIn = [&, tensor = tensor](const std::vector<int> &tensors) {
+      return std::any_of(tensors.begin(), tensors.end(), [&](int each) { return info.root[each] == tensor; });
+    };
+    cost.inputSavedBytes += isIn(kind.inputs) ? bytes(tensor) * part : 0;
+    cost.outputSavedBytes += isIn(kind.outputs) && !isIn(kind.inputs) ? bytes(tensor) * part : 0;
+  }
   std::map<int, double> keptForWeights;
   for (auto [tensor, part] : forWeights)
     if (!query.remade || needed.count(tensor) > 0)
@@ -420,7 +421,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     for (int tensor : kind.inputs)
       input += bytes(tensor) * share(tensor, lies[tensor]);
     cost.transientBytes = std::max(0.0, cost.savedBytes - cost.partedBytes - input);
-    cost.savedBytes = input;
+    cost.savedBytes = cost.inputSavedBytes = input;
+    cost.outputSavedBytes = 0;
     cost.partedBytes = 0;
     cost.weightSavedBytes = input;
   }

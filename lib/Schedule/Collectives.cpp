@@ -1,6 +1,6 @@
 //===- Collectives.cpp - collectives of tensors to collectives of bytes -----===//
 //
-// A collective along a dimension of a dense row-major tensor, written as blocks with strides: block j of the
+// A collective along a dimension of a dense tensor, written as blocks with strides: block j of the
 // side that holds all members' parts begins j parts further along that dimension.
 //
 //===----------------------------------------------------------------------===//
@@ -66,14 +66,16 @@ FailureOr<dist::ReductionKind> getReduction(shard::ReductionKind kind) {
   }
 }
 
-ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
+SmallVector<int64_t> shapeOf(Value value, ArrayRef<unsigned> order) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  return llvm::map_to_vector(order, [&](unsigned d) { return shape[d]; });
 }
 
 class Lowering {
 public:
-  Lowering(OpBuilder &builder, Operation *op, plan::BufferAttr src, plan::BufferAttr dst, bool byPart)
-      : builder(builder), op(op), src(src), dst(dst), byPart(byPart) {}
+  Lowering(OpBuilder &builder, Operation *op, plan::BufferAttr src, plan::BufferAttr dst,
+           ArrayRef<unsigned> order, bool byPart)
+      : builder(builder), op(op), src(src), dst(dst), order(order), byPart(byPart) {}
 
   LogicalResult run(function_ref<Value(Value)> scalars);
 
@@ -108,8 +110,14 @@ private:
   OpBuilder &builder;
   Operation *op;
   plan::BufferAttr src, dst;
+  ArrayRef<unsigned> order;
   bool byPart;
 };
+
+/// Where dimension `dim` lies.
+int64_t findPlace(ArrayRef<unsigned> order, const APInt &dim) {
+  return llvm::find(order, dim.getZExtValue()) - order.begin();
+}
 
 /// Members of the groups along `axes`.
 int64_t countMembers(Operation *op, ArrayRef<int16_t> axes) {
@@ -122,16 +130,16 @@ int64_t countMembers(Operation *op, ArrayRef<int16_t> axes) {
 
 LogicalResult Lowering::run(function_ref<Value(Value)> scalars) {
   Value input = op->getOperand(0), result = op->getResult(0);
-  SmallVector<int64_t> in(shapeOf(input)), out(shapeOf(result));
+  SmallVector<int64_t> in = shapeOf(input, order), out = shapeOf(result, order);
   // Parts that stand one behind the other are rows of a matrix.
-  auto [srcParts, dstParts] = partsOf(op);
+  auto [srcParts, dstParts] = partsOf(op, order);
   if (byPart) {
     in = {srcParts.count, srcParts.outer * srcParts.inner};
     out = {dstParts.count, dstParts.outer * dstParts.inner};
   }
-  auto place = [&](int64_t dim) { return byPart ? 0 : dim; };
+  auto place = [&](const APInt &dim) { return byPart ? 0 : findPlace(order, dim); };
   if (auto gather = dyn_cast<shard::AllGatherOp>(op)) {
-    int64_t dim = place(gather.getGatherAxis().getSExtValue());
+    int64_t dim = place(gather.getGatherAxis());
     Blocks blocks = makeBlocks(in, in, out);
     blocks.dstPeer = in[dim] * getStrides(out)[dim];
     create(plan::CollectiveKind::AllGather, widen(gather.getGridAxes()), blocks);
@@ -141,14 +149,13 @@ LogicalResult Lowering::run(function_ref<Value(Value)> scalars) {
     return reduce(plan::CollectiveKind::AllReduce, allReduce.getGridAxes(), makeBlocks(in, in, in),
                   allReduce.getReduction());
   if (auto scatter = dyn_cast<shard::ReduceScatterOp>(op)) {
-    int64_t dim = place(scatter.getScatterAxis().getSExtValue());
+    int64_t dim = place(scatter.getScatterAxis());
     Blocks blocks = makeBlocks(out, in, out);
     blocks.srcPeer = out[dim] * getStrides(in)[dim];
     return reduce(plan::CollectiveKind::ReduceScatter, scatter.getGridAxes(), blocks, scatter.getReduction());
   }
   if (auto allToAll = dyn_cast<shard::AllToAllOp>(op)) {
-    int64_t split = place(allToAll.getSplitAxis().getSExtValue()),
-            concat = place(allToAll.getConcatAxis().getSExtValue());
+    int64_t split = place(allToAll.getSplitAxis()), concat = place(allToAll.getConcatAxis());
     SmallVector<int64_t> block = in;
     // Where split and concat are one, n blocks of the same dimension change places.
     block[split] /= countMembers(op, allToAll.getGridAxes());
@@ -159,7 +166,7 @@ LogicalResult Lowering::run(function_ref<Value(Value)> scalars) {
     return success();
   }
   if (auto exchange = dyn_cast<dist::ExchangeOp>(op)) {
-    int64_t dim = place(exchange.getDim()), outer = 1, inner = 1;
+    int64_t dim = byPart ? 0 : exchange.getDim(), outer = 1, inner = 1;
     for (int64_t d = 0; d < static_cast<int64_t>(in.size()); ++d)
       (d < dim ? outer : inner) *= d == dim ? 1 : in[d];
     Value operands[] = {scalars(exchange.getSrcStart()), scalars(exchange.getSrcValid()),
@@ -184,8 +191,12 @@ bool isCollective(Operation *op) {
              dist::ExchangeOp, dist::PermuteOp>(op);
 }
 
-std::pair<Parts, Parts> partsOf(Operation *op) {
-  ArrayRef<int64_t> in = shapeOf(op->getOperand(0)), out = shapeOf(op->getResult(0));
+bool keepsOrder(Operation *op) {
+  return isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp>(op);
+}
+
+std::pair<Parts, Parts> partsOf(Operation *op, ArrayRef<unsigned> order) {
+  const SmallVector<int64_t> in = shapeOf(op->getOperand(0), order), out = shapeOf(op->getResult(0), order);
   auto product = [](ArrayRef<int64_t> sizes) {
     int64_t count = 1;
     for (int64_t size : sizes)
@@ -200,14 +211,14 @@ std::pair<Parts, Parts> partsOf(Operation *op) {
   auto whole = [&](ArrayRef<int64_t> shape) { return Parts{1, 1, product(shape)}; };
   if (auto gather = dyn_cast<shard::AllGatherOp>(op))
     return {whole(in),
-            cut(out, gather.getGatherAxis().getSExtValue(), countMembers(op, gather.getGridAxes()))};
+            cut(out, findPlace(order, gather.getGatherAxis()), countMembers(op, gather.getGridAxes()))};
   if (auto scatter = dyn_cast<shard::ReduceScatterOp>(op))
-    return {cut(in, scatter.getScatterAxis().getSExtValue(), countMembers(op, scatter.getGridAxes())),
+    return {cut(in, findPlace(order, scatter.getScatterAxis()), countMembers(op, scatter.getGridAxes())),
             whole(out)};
   if (auto allToAll = dyn_cast<shard::AllToAllOp>(op)) {
     int64_t members = countMembers(op, allToAll.getGridAxes());
-    return {cut(in, allToAll.getSplitAxis().getSExtValue(), members),
-            cut(out, allToAll.getConcatAxis().getSExtValue(), members)};
+    return {cut(in, findPlace(order, allToAll.getSplitAxis()), members),
+            cut(out, findPlace(order, allToAll.getConcatAxis()), members)};
   }
   if (auto exchange = dyn_cast<dist::ExchangeOp>(op))
     return {cut(in, exchange.getDim(), in[exchange.getDim()]),
@@ -216,8 +227,8 @@ std::pair<Parts, Parts> partsOf(Operation *op) {
 }
 
 LogicalResult lowerCollective(OpBuilder &builder, Operation *op, plan::BufferAttr src, plan::BufferAttr dst,
-                              bool byPart, function_ref<Value(Value)> scalars) {
-  return Lowering(builder, op, src, dst, byPart).run(scalars);
+                              ArrayRef<unsigned> order, bool byPart, function_ref<Value(Value)> scalars) {
+  return Lowering(builder, op, src, dst, order, byPart).run(scalars);
 }
 
 Value buildSliceStart(OpBuilder &builder, Operation *op) {
@@ -236,7 +247,7 @@ Value buildSliceStart(OpBuilder &builder, Operation *op) {
         arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, member, size), coordinate);
   }
   const int64_t dim = slice.getSliceAxis().getSExtValue();
-  Value chunk = arith::ConstantIndexOp::create(builder, loc, shapeOf(slice.getResult())[dim]);
+  Value chunk = arith::ConstantIndexOp::create(builder, loc, slice.getResult().getType().getShape()[dim]);
   return arith::MulIOp::create(builder, loc, member, chunk);
 }
 

@@ -17,14 +17,17 @@ struct Parts {
   /// Each part is one run of elements.
   bool areRuns() const { return outer == 1 || count == 1; }
 };
-/// The parts of operand and result.
-std::pair<Parts, Parts> partsOf(mlir::Operation *op);
+/// The parts of operand and result, whose dimensions lie in that order (outermost first).
+std::pair<Parts, Parts> partsOf(mlir::Operation *op, llvm::ArrayRef<unsigned> order);
 
-/// Appends the plan.collective for `op`, whose operand and result lie dense and row-major at `src` and `dst`;
-/// or, if `byPart`, as [count, outer, inner] of their parts. Index operands of `op` are looked up in
+/// Whether the ranks of `op` may have the dimensions of its operand and result in any order, if that is one.
+bool keepsOrder(mlir::Operation *op);
+
+/// Appends the plan.collective for `op`, whose operand and result lie dense and in that order at `src` and
+/// `dst`; or, if `byPart`, as [count, outer, inner] of their parts. Index operands of `op` are looked up in
 /// `scalars` (they stand in the function, the instruction in a program).
 mlir::LogicalResult lowerCollective(mlir::OpBuilder &builder, mlir::Operation *op, plan::BufferAttr src,
-                                    plan::BufferAttr dst, bool byPart,
+                                    plan::BufferAttr dst, llvm::ArrayRef<unsigned> order, bool byPart,
                                     llvm::function_ref<mlir::Value(mlir::Value)> scalars);
 
 /// Of a shard.all_slice: where the elements that it takes begin, along its dimension; built at `builder` from

@@ -90,18 +90,29 @@ static View behindEachOther(unsigned storage, const Parts &parts) {
 
 static LogicalResult lowerCollectiveGroup(LoweringContext &context, FusionGroup &group) {
   Operation *op = group.routine;
-  auto source = context.denseViewOf(op->getOperand(0));
+  auto source = context.viewOf(op->getOperand(0));
   if (failed(source))
     return failure();
   RankedTensorType from = tensorOf(op->getOperand(0)), to = tensorOf(op->getResult(0));
-  // A sum may be written over what this rank has given to it, where nobody reads that any more.
-  const bool takes = isa<shard::AllReduceOp>(op) && isDense(*source, from.getShape()) && source->turn == 0 &&
-                     context.mayTake(op->getOperand(0), *source, op->getResult(0), group.ops);
   const std::optional<View> place = context.findStatePlace(op->getResult(0));
+  // What is read in that order anyway stays in it.
+  const bool isFree =
+      !place && keepsOrder(op) &&
+      llvm::none_of(op->getResult(0).getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
+  std::optional<SmallVector<unsigned>> order = isFree ? denseOrder(*source, from.getShape()) : std::nullopt;
+  if (!order) {
+    source = context.denseViewOf(op->getOperand(0));
+    if (failed(source))
+      return failure();
+    order = llvm::to_vector(llvm::seq<unsigned>(0, from.getRank()));
+  }
+  // A sum may be written over what this rank has given to it, where nobody reads that any more.
+  const bool takes = isa<shard::AllReduceOp>(op) && source->turn == 0 &&
+                     context.mayTake(op->getOperand(0), *source, op->getResult(0), group.ops);
   View result = place ? *place : takes ? *source : context.allocate(op->getResult(0));
-  result.strides = denseStrides(to.getShape());
+  result.strides = stridesInOrder(to.getShape(), *order);
   context.setView(op->getResult(0), result);
-  auto [sent, received] = partsOf(op);
+  auto [sent, received] = partsOf(op, *order);
   // Where only runs can be moved, parts are put one behind the other before, and into their places after.
   const bool byPart = context.target().collectiveBlocks() == codegen::CollectiveBlocks::Contiguous &&
                       !(sent.areRuns() && received.areRuns());
@@ -123,17 +134,17 @@ static LogicalResult lowerCollectiveGroup(LoweringContext &context, FusionGroup 
     writes.storage = context.newStorage(byteSize(to));
     writes.offset = writes.turn = 0;
   }
-  context.append(
-      {{reads, writes},
-       true,
-       op->getLoc(),
-       [op, byPart](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &mapping) -> Operation * {
-         if (failed(lowerCollective(b, op, buffers[0], buffers[1], byPart,
-                                    [&](Value v) { return mapping.lookupOrNull(v); })))
-           return nullptr;
-         return &*std::prev(b.getInsertionPoint());
-       },
-       SmallVector<Value>(op->getOperands().drop_front())});
+  context.append({{reads, writes},
+                  true,
+                  op->getLoc(),
+                  [op, byPart, order = *order](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers,
+                                               IRMapping &mapping) -> Operation * {
+                    if (failed(lowerCollective(b, op, buffers[0], buffers[1], order, byPart,
+                                               [&](Value v) { return mapping.lookupOrNull(v); })))
+                      return nullptr;
+                    return &*std::prev(b.getInsertionPoint());
+                  },
+                  SmallVector<Value>(op->getOperands().drop_front())});
   if (byPart && !received.areRuns())
     return context.copy(behindEachOther(writes.storage, received), partsType(to, received),
                         asParts(result, received), op->getLoc());

@@ -521,8 +521,17 @@ void Grouping::place(Operation *op, llvm::function_ref<bool(Operation *)> isStor
     SmallVector<unsigned> readers;
     for (FusionGroup *reader : readersOf(op))
       readers.push_back(reader->number);
+    // The first of them before all: what a backward pass makes again would wait there from the forward pass.
+    auto first = [&](FusionGroup *group) {
+      unsigned at = ~0u;
+      for (Operation *member : group->ops)
+        at = std::min(at, position.lookup(member));
+      return at;
+    };
+    SmallVector<FusionGroup *> sorted(users.begin(), users.end());
+    llvm::stable_sort(sorted, [&](FusionGroup *a, FusionGroup *b) { return first(a) < first(b); });
     // Only loops of its shape can store it: a number that all updates read has a thousand users.
-    for (FusionGroup *group : users)
+    for (FusionGroup *group : sorted)
       if (shapeOf(result) == ArrayRef<int64_t>(group->shape) && !isRatherEpilogue(op, group) &&
           !isOfOtherRows(op, group) && !runsAhead(op, group) && !running.needsAny(group->number, readers) &&
           joinPoint(op, group, uses, true))

@@ -71,7 +71,8 @@ std::string LoweringContext::keyOf(Value value) {
   };
   add(op->getName().getAsOpaquePointer());
   add(value.getType().getAsOpaquePointer());
-  add(reinterpret_cast<const void *>(static_cast<uintptr_t>(cast<OpResult>(value).getResultNumber())));
+  const unsigned number = cast<OpResult>(value).getResultNumber();
+  hash.update(ArrayRef(reinterpret_cast<const uint8_t *>(&number), sizeof(number)));
   DenseElementsAttr constant;
   if (matchPattern(value, m_Constant(&constant))) {
     add(constant.getAsOpaquePointer());
@@ -143,15 +144,7 @@ SmallVector<unsigned> LoweringContext::memoryOrder(Value value) {
 
 /// Strides of a dense tensor whose dimensions lie in that order.
 SmallVector<int64_t> LoweringContext::stridesInOrder(Value value) {
-  RankedTensorType type = tensorOf(value);
-  SmallVector<int64_t> strides(type.getRank(), 1);
-  int64_t stride = 1;
-  auto order = memoryOrder(value); // the range below refers to it
-  for (unsigned d : llvm::reverse(order)) {
-    strides[d] = stride;
-    stride *= type.getDimSize(d);
-  }
-  return strides;
+  return schedule::stridesInOrder(tensorOf(value).getShape(), memoryOrder(value));
 }
 
 NamedWeight LoweringContext::weightNamed(const std::string &name, int64_t bytes) {

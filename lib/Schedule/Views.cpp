@@ -24,6 +24,34 @@ bool schedule::isDense(const View &view, ArrayRef<int64_t> shape) {
   return true;
 }
 
+std::optional<SmallVector<unsigned>> schedule::denseOrder(const View &view, ArrayRef<int64_t> shape) {
+  if (isDense(view, shape))
+    return llvm::to_vector(llvm::seq<unsigned>(0, shape.size()));
+  SmallVector<unsigned> order;
+  for (unsigned d = 0; d < shape.size(); ++d)
+    if (shape[d] != 1)
+      order.push_back(d);
+  llvm::stable_sort(order, [&](unsigned a, unsigned b) { return view.strides[a] > view.strides[b]; });
+  for (unsigned d = 0; d < shape.size(); ++d)
+    if (shape[d] == 1)
+      order.push_back(d);
+  const SmallVector<int64_t> strides = stridesInOrder(shape, order);
+  for (auto [size, has, asked] : llvm::zip(shape, view.strides, strides))
+    if (size != 1 && has != asked)
+      return std::nullopt;
+  return order;
+}
+
+SmallVector<int64_t> schedule::stridesInOrder(ArrayRef<int64_t> shape, ArrayRef<unsigned> order) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  int64_t stride = 1;
+  for (unsigned d : llvm::reverse(order)) {
+    strides[d] = stride;
+    stride *= shape[d];
+  }
+  return strides;
+}
+
 int64_t schedule::spanElements(const View &view, ArrayRef<int64_t> shape) {
   int64_t last = 0;
   for (auto [size, stride] : llvm::zip(shape, view.strides)) {

@@ -19,6 +19,11 @@ static bool isMadeOf(Operation *op, const llvm::SetVector<Value> &values) {
          llvm::all_of(op->getOperands(), [&](Value value) { return isOne(value) || isFixed(value); });
 }
 
+/// Does `op` give its operand's elements in other places?
+static bool isMove(Operation *op) {
+  return isa<ReshapeOp, TransposeOp, SliceOp>(op);
+}
+
 /// Is `value` one of `parameters`, or made of them and constants alone?
 static bool isMadeOfAll(Value value, const llvm::SetVector<Value> &parameters) {
   Operation *maker = value.getDefiningOp();
@@ -48,6 +53,8 @@ private:
   Value read(Value value, bool isForward);
   /// Finds what `ops` make of `derived` alone, and has it stored as the parameters are.
   void derive(ArrayRef<Operation *> ops);
+  /// Has each rank make for itself what `ops` make of `derived` by moving elements about.
+  void move(ArrayRef<Operation *> ops);
   /// The product that the loss, a cross-entropy, is of, through what is done to each element of it; or null.
   ContractOp findLossProduct() const;
   /// Lets `product`, and the products that its gradient enters, read `parameters` through ops of their own.
@@ -154,10 +161,22 @@ void PassReads::readForLoss(ContractOp product, const llvm::SetVector<Value> &pa
 
 void PassReads::derive(ArrayRef<Operation *> ops) {
   for (Operation *op : ops)
-    if (isMadeOf(op, derived)) {
+    if (isMadeOf(op, derived) && !op->hasAttr(dist::kReplicatedOverAttrName)) {
       op->setAttr(dist::kStoredOverAttrName, axes);
       derived.insert(op->result_begin(), op->result_end());
     }
+}
+
+void PassReads::move(ArrayRef<Operation *> ops) {
+  llvm::SetVector<Value> whole;
+  for (Operation *op : ops) {
+    const bool isMoved = isMadeOf(op, derived) && isMove(op) && !op->hasAttr(dist::kEachTurnAttrName);
+    if (!isMoved && !isMadeOf(op, whole))
+      continue;
+    op->setAttr(dist::kReplicatedOverAttrName, axes);
+    op->setAttr(dist::kEachTurnAttrName, UnitAttr::get(op->getContext()));
+    whole.insert(op->result_begin(), op->result_end());
+  }
 }
 
 void PassReads::run(ValueRange parameters, bool hasLoss) {
@@ -178,6 +197,7 @@ void PassReads::run(ValueRange parameters, bool hasLoss) {
   for (Value parameter : stored)
     if (Value own = read(parameter, /*isForward=*/false))
       derived.insert(own);
+  move(backward);
   derive(backward);
 }
 

@@ -16,7 +16,9 @@ namespace colossal::training {
 /// up to `lastForward`) has brought together for one of its ops need not be kept until the backward pass (the
 /// ops behind) reads it again, and in several microbatches each brings it together when it comes to it
 /// (dist.each_turn). What is made of parameters alone, as their narrower copies, is made of the stored parts
-/// and shared by both passes, which read that in the same way.
+/// and shared by both passes, which read that in the same way; but what the backward pass only turns (the
+/// weights of a convolution's gradient) each rank turns once it has all of it, mostly as the kernel behind
+/// reads it.
 ///
 ///   %y = contract %x, %w                      %w1 = reshape %w {dist.each_turn}
 ///   ...                                  ->   %y = contract %x, %w1

@@ -8,6 +8,7 @@
 #include "colossal/Cost/Operations.h"
 #include "colossal/Cost/PipelineSchedule.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -50,6 +51,9 @@ struct UnitCost {
   /// Of them, what is never there where weights' gradients are made with the others: logits, but for some
   /// rows of them.
   double partedBytes = 0;
+  /// Of them, what the unit takes in, and what it hands on: where two units keep the same, it lies there
+  /// once.
+  double inputSavedBytes = 0, outputSavedBytes = 0;
   double weightSavedBytes = 0; ///< of them, kept until the weights' gradients are done
   double weightKeptBytes = 0;  ///< those, and the gradients that the weights' are made of
   double transientBytes = 0;   ///< on top while the backward pass runs
@@ -67,14 +71,17 @@ struct UnitCost {
   /// in, which a stage that receives it keeps.
   double againBytes = 0, againInputBytes = 0;
   bool continuesSegment = false, isInOneSegment = false;
+  double continuedLess =
+      0; ///< by how much the backward pass takes less where its first segment is made again
   double againParameters = 0; ///< elements that operations made again read, for the backward pass as well
   double maskBytes = 0;       ///< computed from the model's inputs, once for all units that read it
   ComputedBytes computed;     ///< of parameters alone, and read by passes
   std::map<int, ComputedBytes> sharedComputed; ///< the same of what several units read, by shared number
   double parameters = 0;                       ///< elements stored on a rank
   double largest = 0;                          ///< of the largest parameter
-  double narrowed = 0;                         ///< of them, read by products, which may take a narrow copy
-  double elsewhere = 0;                        ///< of `narrowed`, those of which other ranks keep the master
+  double lossElements = 0;      ///< of that whose product the loss is of: both passes read it once
+  double narrowed = 0;          ///< of them, read by products, which may take a narrow copy
+  double elsewhere = 0;         ///< of `narrowed`, those of which other ranks keep the master
   bool narrowsAgain = false;    ///< the backward pass makes these copies again, as it does values
   double slots = 0;             ///< elements of each of the optimizer's slots: all axes share them
   double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
@@ -93,6 +100,10 @@ struct UnitCost {
 
   /// Bytes from the forward to the backward pass, of which weights' gradients may be one of their own.
   double saved(bool splitsBackward) const { return savedBytes - (splitsBackward ? 0 : partedBytes); }
+  /// Of these, what the unit `before` it in the same chunk has saved as well.
+  double savedWith(const UnitCost &before) const {
+    return std::min(inputSavedBytes, before.outputSavedBytes);
+  }
 };
 
 /// Bytes of a parameter by what they are for.

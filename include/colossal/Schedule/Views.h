@@ -25,6 +25,10 @@ struct View {
 llvm::SmallVector<int64_t> denseStrides(llvm::ArrayRef<int64_t> shape);
 /// The elements lie row-major without gaps (dimensions of size 1 may have any stride).
 bool isDense(const View &view, llvm::ArrayRef<int64_t> shape);
+/// The dimensions by which the elements lie without gaps, outermost first; nothing if they do not.
+std::optional<llvm::SmallVector<unsigned>> denseOrder(const View &view, llvm::ArrayRef<int64_t> shape);
+/// The strides of a tensor without gaps whose dimensions lie in that order.
+llvm::SmallVector<int64_t> stridesInOrder(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> order);
 /// An op of kind Movement (a reshape, transpose, broadcast or slice), or the slice of a loop's turn: a
 /// candidate for a view.
 bool isMovement(mlir::Operation *op);

@@ -59,7 +59,7 @@ check("bert", "model=2", 1, seq=64, loss="mse,output=last_hidden_state")
 check("bloom", "data=1", 1, "--precision", "bf16", devices=1, seq=64)
 check("llama", "model=2", 4, "--precision", "bf16", seq=64)
 # What is made again for a kernel that makes it as it goes takes no memory, and what is kept for that alone is gone with it.
-for model, options in (("bert", {"seq": 64, "loss": "mse,output=last_hidden_state", "least": 0.99}), ("resnet", {"seq": None, "loss": "cross-entropy,logits=logits"}),
+for model, options in (("bert", {"seq": 64, "loss": "mse,output=last_hidden_state", "least": 0.985}), ("resnet", {"seq": None, "loss": "cross-entropy,logits=logits"}),
                        ("vit", {"seq": None, "loss": "cross-entropy,logits=logits"})):
     for turns in (1, 4):
         check(model, "data=1", turns, "--recompute", "selective", devices=1, **options)
@@ -76,10 +76,16 @@ check("../Training/Models/resnet-train", "data=2", 4, "--zero", 2, seq=None, los
 check("convolutions", "data=1", 1, devices=1, seq=None, loss="cross-entropy,logits=logits")
 check("convolutions", "data=1", 4, devices=1, seq=None, loss="cross-entropy,logits=logits")
 check("convolutions", "data=2", 1, seq=None, loss="cross-entropy,logits=logits", most=1.11)
+# What a unit hands on and the next one takes in is kept once. Weights in parts are turned when ranks have brought them together, and the
+# gradients of convolutions are scattered as their kernels make them.
+check("residual", "data=1", 1, devices=1, seq=None, loss="cross-entropy,logits=logits")
+check("residual", "data=1", 4, devices=1, seq=None, loss="cross-entropy,logits=logits")
+check("residual", "data=2", 4, "--zero", 2, seq=None, loss="cross-entropy,logits=logits")
+check("residual", "data=2", 4, "--zero", 3, seq=None, loss="cross-entropy,logits=logits")
 # What is frozen has no gradient and no slots, is stored once, and with ZeRO 3 in parts; below the last that is trained nothing is kept.
 for mesh, turns, zero in (("data=1", 1, 0), ("data=1", 4, 0), ("data=2", 1, 1), ("data=2", 1, 3), ("model=2", 1, 0), ("stage=2", 4, 0)):
     for frozen in (".*(self_attn|mlp).*", ".*layers\\.[12]\\..*"):
-        check("wide", mesh, turns, "--zero", zero, "--freeze", frozen, devices=1 if mesh == "data=1" else 2, seq=64)
+        check("wide", mesh, turns, "--zero", zero, "--freeze", frozen, devices=1 if mesh == "data=1" else 2, seq=64, most=1.055)
 # A loss in parts, as of vocabularies of real models: what its gradient goes to is done for a part at a time, earlier parts have made the
 # gradient of the head's weights, and the weights are gathered all the time. In one microbatch, too, all can be made again.
 for mesh, turns, options in (("data=1", 1, ()), ("data=1", 4, ()), ("data=1", 1, ("--recompute", "full")), ("data=2", 1, ("--zero", 1)), ("data=2", 1, ("--zero", 3)),
@@ -107,8 +113,11 @@ check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-2p")
 # per cent off: hence the wider bounds.
 for recompute in ("selective", "full"):
     for turns, most in ((1, 1.06), (4, MOST)):
-        check("gpt2", "data=1", turns, "--recompute", recompute, devices=1, most=most)
+        check("gpt2", "data=1", turns, "--recompute", recompute, devices=1, most=1.11 if recompute == "full" else most)
         check("llama", "data=2", turns, "--recompute", recompute, least=0.975, most=most)
+# No kernel of the forward pass makes what the backward pass is to make again; attention makes its scores of all queries there.
+for mesh, turns in (("data=1", 1), ("data=1", 4), ("data=2", 1), ("model=2", 1)):
+    check("deep", mesh, turns, "--recompute", "full", devices=1 if mesh == "data=1" else 2)
 # Narrow copies come and go with what is made again.
 check("llama", "data=2", 1, "--recompute", "full", "--precision", "bf16", "--zero", 1)
 # Beside tensor axes, too, a turn scatters gradients to their pieces, and keeps few of a turn's.

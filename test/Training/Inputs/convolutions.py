@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""A classifier of images whose convolutions have windows of 3 x 3 and many channels: convolutions.py FILE.onnx"""
+"""A classifier of images whose convolutions have windows of 3 x 3 and many channels: convolutions.py FILE.onnx [residual]
+
+residual: what a pair of them makes is added to what they take, as in ResNet-18, and some go in steps of two.
+"""
 import sys
 
 import numpy
@@ -7,6 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 CHANNELS, SIZE, CLASSES, LAYERS = 256, 14, 10, 6
+isResidual = "residual" in sys.argv[2:]
 random = numpy.random.default_rng(0)
 nodes, weights, value = [], [], "image"
 
@@ -16,10 +20,18 @@ def weight(name, *shape):
     return name
 
 
+taken = None  # by a pair of convolutions
 for layer in range(LAYERS):
-    nodes.append(helper.make_node("Conv", [value, weight(f"conv{layer}.weight", CHANNELS, CHANNELS if layer else 8, 3, 3)], [f"conv{layer}"], kernel_shape=[3, 3], pads=[1] * 4))
-    nodes.append(helper.make_node("Relu", [f"conv{layer}"], [f"relu{layer}"]))
+    inSteps = isResidual and layer in (0, 3)
+    nodes.append(helper.make_node("Conv", [value, weight(f"conv{layer}.weight", CHANNELS, CHANNELS if layer else 8, 3, 3)], [f"conv{layer}"], kernel_shape=[3, 3], pads=[1] * 4,
+                                  strides=[1 + inSteps] * 2))
+    made = f"conv{layer}"
+    if isResidual and layer % 3 == 2:
+        nodes.append(helper.make_node("Add", [made, taken], [f"sum{layer}"]))
+        made = f"sum{layer}"
+    nodes.append(helper.make_node("Relu", [made], [f"relu{layer}"]))
     value = f"relu{layer}"
+    taken = value if layer % 3 == 0 else taken
 nodes.append(helper.make_node("GlobalAveragePool", [value], ["pooled"]))
 nodes.append(helper.make_node("Flatten", ["pooled"], ["features"]))
 nodes.append(helper.make_node("Gemm", ["features", weight("head.weight", CLASSES, CHANNELS)], ["logits"], transB=1))
