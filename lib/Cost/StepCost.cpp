@@ -108,14 +108,16 @@ double StepCost::scatterSeconds(const StepShape &shape, double parameters) const
 }
 
 /// What the backward pass of a unit takes where a gradient is whole until ranks have scattered it (`whole`),
-/// and a parameter while it is read: that of a loss' product all the time.
+/// and a parameter while it is read: in the product of a loss in parts all the time, and where the product
+/// with it comes behind its gradient until that is scattered.
 double StepCost::scatteredTransient(const StepShape &shape, const UnitCost &cost, double whole) const {
   const double read = shape.zero >= 3 ? cost.largest * types.read() : 0;
   if (cost.partedBytes > 0)
     return whole + read;
   const double part = types.gradient / (shape.data * shape.context),
-               ofLoss = shape.zero >= 3 ? cost.lossElements * (types.read() + types.gradient + part) : 0;
-  return std::max({whole, cost.transientBytes + read, ofLoss});
+               held = types.read() + types.gradient + part;
+  return std::max({whole, cost.transientBytes + read,
+                   shape.zero >= 3 ? cost.lateTransientBytes + cost.lateElements * held : 0.0});
 }
 
 /// What the backward pass of chunk `c`, whose units end before `unit`, takes beside what microbatches keep.
@@ -178,10 +180,12 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     double again = 0;
     for (std::size_t before = at;
          before > unit - units && order.kinds[order.units[before]].continuesSegment;) {
-      --before;
-      again += order.kinds[order.units[before]].againBytes +
-               order.kinds[order.units[before]].againParameters * gathered;
-      if (!order.kinds[order.units[before]].isInOneSegment)
+      const bool isNext = before-- == at;
+      const UnitCost &maker = order.kinds[order.units[before]];
+      again += maker.againBytes + maker.againParameters * gathered;
+      // Tables are brought together ahead: of one microbatch, before the last of what they meet is used.
+      again += isOnce || isNext ? maker.againTables * gathered : 0;
+      if (!maker.isInOneSegment)
         break;
     }
     transient = std::max(transient, transient - cost.continuedLess + again);
@@ -268,6 +272,8 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
         if (!reduced[shape.stageOf(static_cast<int>(c))].insert(number).second)
           stage.reduction.add(-1, sum);
       stage.computed += amount * cost.computed.of(shape.microbatches);
+      if (shape.zero < 3 || shape.data * shape.context == 1 || shape.movesStateOnce())
+        stage.computed += amount * cost.takenApart;
       for (auto [number, bytes] : cost.sharedComputed)
         if (computed[shape.stageOf(static_cast<int>(c))].insert(number).second)
           stage.computed += bytes.of(shape.microbatches);

@@ -283,6 +283,14 @@ void Walker::contract(std::size_t at) {
     const WalkedOp *maker = makerOf(operand);
     return maker && open[operand] == 1 && maker->kind == WalkedOp::Pointwise && maker->operands.size() == 1;
   };
+  // So does one that stretches the gradient of a mean.
+  auto isStretched = [&](int operand) {
+    const WalkedOp *maker = makerOf(operand);
+    return maker && maker->kind == WalkedOp::Linear && maker->operands.size() == 1 &&
+           size(maker->operands.front()) > size(operand);
+  };
+  const bool isLate = std::any_of(op.operands.begin(), op.operands.end(),
+                                  [&](int operand) { return makesNext(operand) || isStretched(operand); });
   const bool isInParts = op.inputParts > 0 && !op.operands.empty();
   const int ofInput = isInParts ? add(op.inputParts) : -1;
   for (bool isLater : {false, true}) {
@@ -313,6 +321,11 @@ void Walker::contract(std::size_t at) {
         copied -= isOwn(result) ? size(result) : 0;
     made += op.parameterGradients;
     look(std::max(copied, op.besideWeights), op.parameterGradients);
+    if (const double beside = alive - kept;
+        !isInParts && isLate && beside + op.parameterGradients > peak.late + peak.lateGradients) {
+      peak.late = beside;
+      peak.lateGradients = op.parameterGradients;
+    }
     if (op.parameterGradients > 0)
       sent = op.parameterGradients;
     drop(at);

@@ -65,6 +65,9 @@ struct BackwardWalk {
     double continued = -std::numeric_limits<double>::infinity();
     double turn = 0; ///< the same with a microbatch's part of each parameter's gradient until it is added up
     double exchanged = 0; ///< the same where ranks exchange that part while the next is made
+    /// Where a parameter's gradient is made before the product of the result's gradient with it: the most
+    /// together, beside both, and of the gradient.
+    double late = 0, lateGradients = 0;
     double scattered = 0; ///< with a parameter's gradient once it is made, which ranks then scatter
     double once = -std::numeric_limits<double>::infinity(); ///< the same with the parameters' gradients, less
                                                             ///< all of them

@@ -78,31 +78,6 @@ double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
   return static_cast<double>(parts);
 }
 
-/// Elements on a rank of the parameter that the product which loss `i` is of reads; 0: there is none.
-double UnitLayouts::lossElements(std::size_t i, const UnitLayout &layout) const {
-  for (int tensor = kind.operations[i].operands[0].tensor; info.producer[tensor] >= 0;) {
-    const int maker = info.producer[tensor];
-    const Operation &op = kind.operations[maker];
-    const bool isProduct = op.kind == Operation::Contraction;
-    int next = -1;
-    for (std::size_t o = 0; o < op.operands.size(); ++o) {
-      const int operand = op.operands[o].tensor;
-      const Tensor &read = kind.tensors[operand];
-      if (isProduct && read.kind == Tensor::Parameter && read.stored > 0)
-        return read.stored * share(operand, want(maker, static_cast<int>(o), layout[maker]));
-      if (read.kind == Tensor::Activation) {
-        if (isProduct || next >= 0)
-          continue;
-        next = operand;
-      }
-    }
-    if (isProduct || next < 0)
-      return 0;
-    tensor = next;
-  }
-  return 0;
-}
-
 /// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
 /// row cuts its kernel in parts, and between them lie the logits less their maximum and the label's part of
 /// the gradient; what the loss is the sum of is written over one of them. In parts, of which the next may

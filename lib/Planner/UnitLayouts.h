@@ -192,7 +192,6 @@ private:
   /// Whether the gradient of what `op` reads takes its weights apart: a convolution in steps, each remainder
   /// of a place by the stride has weights of its own.
   static bool takesWeightsApart(const Operation &op);
-  double lossElements(std::size_t i, const UnitLayout &layout) const;
   double lossBytes(std::size_t i, const UnitLayout &layout) const;
   double gradientsInFlight(std::size_t i, const UnitLayout &layout, const std::vector<Placement> &lies) const;
   int againIn(int root) const;

@@ -73,7 +73,7 @@ void UnitLayouts::keepComputed(const UnitLayout &layout, UnitCost &cost) const {
       if (use.saved && tensor.computed > 0)
         parts[use.tensor] = std::max(parts[use.tensor], part);
       else if (o == 1 && tensor.stored > 0 && takesWeightsApart(op))
-        cost.computed.once += bytes(use.tensor) * part;
+        cost.takenApart += bytes(use.tensor) * part;
     }
   }
   auto of = [&](const Tensor &tensor) -> cost::ComputedBytes & {
@@ -339,7 +339,6 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     if (!isLoss(kind, op))
       continue;
     const int logits = info.root[op.operands[0].tensor];
-    cost.lossElements = lossElements(i, layout);
     if (gradients.erase(logits) > 0)
       need(forWeights, logits, share(logits, lies[logits]));
     if (auto held = needed.find(logits); held != needed.end())
@@ -434,6 +433,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   cost.turnTransientBytes = made + peak.turn;
   cost.exchangedTransientBytes = made + peak.exchanged;
   cost.scatteredTransientBytes = made + peak.scattered;
+  cost.lateTransientBytes = made + peak.late;
+  cost.lateElements = peak.lateGradients / types.gradient;
   cost.onceTransientBytes = made + peak.once;
   cost.weightTransientBytes = made + besideWeights;
   cost.fixedTransientBytes = made + fixedPeak;

@@ -292,8 +292,8 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
         isRead.insert(use.tensor);
   Ledger ledger;
   Placement lies;
-  std::map<int, double> held;        // parameters, on a rank
-  auto isMadeAgain = [&](int root) { // and not a view of what is kept where it was moved to
+  std::map<int, double> held, tables; // parameters, on a rank
+  auto isMadeAgain = [&](int root) {  // and not a view of what is kept where it was moved to
     const int maker = info.producer[root];
     return maker >= 0 && query.remade->isAgain[maker];
   };
@@ -309,19 +309,22 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
       const Tensor &tensor = kind.tensors[op.operands[o].tensor];
       if (tensor.kind != Tensor::Parameter)
         continue;
-      held[op.operands[o].tensor] =
+      const double elements =
           (tensor.stored + tensor.frozen) *
           share(op.operands[o].tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+      const bool isTable = o == 0 && isLookup(kind, op); // which no gradient reads
+      (isTable ? tables : held)[op.operands[o].tensor] = elements;
       if (isRead.insert(op.operands[o].tensor).second) {
-        cost.readAgain += held[op.operands[o].tensor];
-        const bool isNarrow =
-            op.kind == Operation::Contraction || tensor.frozen > 0 || (o == 0 && isLookup(kind, op));
-        cost.narrowedAgain += isNarrow ? held[op.operands[o].tensor] : 0;
+        cost.readAgain += elements;
+        const bool isNarrow = op.kind == Operation::Contraction || tensor.frozen > 0 || isTable;
+        cost.narrowedAgain += isNarrow ? elements : 0;
       }
     }
   }
   for (auto [tensor, elements] : held)
     cost.againParameters += elements;
+  for (auto [tensor, elements] : tables)
+    cost.againTables += elements;
   append(again, ledger.once);
 }
 

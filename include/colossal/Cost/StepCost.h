@@ -61,6 +61,9 @@ struct UnitCost {
   double turnTransientBytes = 0;
   double exchangedTransientBytes = 0; ///< the same where ranks exchange that part while the next is made
   double scatteredTransientBytes = 0; ///< with such a part once it is made, which ranks then scatter
+  /// Of a parameter that is read once more when its gradient is made: what there is beside both, and its
+  /// elements.
+  double lateTransientBytes = 0, lateElements = 0;
   /// The same with the gradients of its parameters as they come, less all of them, in a step of one
   /// microbatch.
   double onceTransientBytes = 0;
@@ -74,14 +77,15 @@ struct UnitCost {
   double continuedLess =
       0; ///< by how much the backward pass takes less where its first segment is made again
   double againParameters = 0; ///< elements that operations made again read, for the backward pass as well
+  double againTables = 0;     ///< beside them, of tables in which these look up rows, which it does not read
   double maskBytes = 0;       ///< computed from the model's inputs, once for all units that read it
   ComputedBytes computed;     ///< of parameters alone, and read by passes
+  double takenApart = 0; ///< parts of weights, made of these once for all microbatches where they are whole
   std::map<int, ComputedBytes> sharedComputed; ///< the same of what several units read, by shared number
   double parameters = 0;                       ///< elements stored on a rank
   double largest = 0;                          ///< of the largest parameter
-  double lossElements = 0;      ///< of that whose product the loss is of: both passes read it once
-  double narrowed = 0;          ///< of them, read by products, which may take a narrow copy
-  double elsewhere = 0;         ///< of `narrowed`, those of which other ranks keep the master
+  double narrowed = 0;                         ///< of them, read by products, which may take a narrow copy
+  double elsewhere = 0;                        ///< of `narrowed`, those of which other ranks keep the master
   bool narrowsAgain = false;    ///< the backward pass makes these copies again, as it does values
   double slots = 0;             ///< elements of each of the optimizer's slots: all axes share them
   double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
