@@ -528,13 +528,15 @@ void Grouping::place(Operation *op, llvm::function_ref<bool(Operation *)> isStor
         at = std::min(at, position.lookup(member));
       return at;
     };
-    SmallVector<FusionGroup *> sorted(users.begin(), users.end());
-    llvm::stable_sort(sorted, [&](FusionGroup *a, FusionGroup *b) { return first(a) < first(b); });
     // Only loops of its shape can store it: a number that all updates read has a thousand users.
-    for (FusionGroup *group : sorted)
-      if (shapeOf(result) == ArrayRef<int64_t>(group->shape) && !isRatherEpilogue(op, group) &&
-          !isOfOtherRows(op, group) && !runsAhead(op, group) && !running.needsAny(group->number, readers) &&
-          joinPoint(op, group, uses, true))
+    SmallVector<std::pair<unsigned, FusionGroup *>> able;
+    for (FusionGroup *group : users)
+      if (shapeOf(result) == ArrayRef<int64_t>(group->shape))
+        able.push_back({first(group), group});
+    llvm::stable_sort(able, llvm::less_first());
+    for (auto [at, group] : able)
+      if (!isRatherEpilogue(op, group) && !isOfOtherRows(op, group) && !runsAhead(op, group) &&
+          !running.needsAny(group->number, readers) && joinPoint(op, group, uses, true))
         return;
   }
   begin(op);

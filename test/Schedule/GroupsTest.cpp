@@ -296,6 +296,21 @@ TEST(Groups, ProductsDoNotRunAheadForWhatTheyShare) {
   EXPECT_EQ(getGroups(function), (Names{{"mask"}, {"forward"}, {"scores", "masked"}, {"late"}}));
 }
 
+// What several read is stored by the first of them: what a backward pass makes again of it would wait there.
+TEST(Groups, TheFirstReaderStores) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> tensor<16x16xf32> {
+    %0 = colossal.elementwise add(%a, %b) : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("handed on")
+    %1 = colossal.elementwise exp(%0) : (tensor<16x16xf32>) -> tensor<16x16xf32> loc("forward")
+    %2 = colossal.contract %1 [0, 1], %b [1, 2] -> [0, 2] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("product")
+    %3 = colossal.elementwise exp(%0) : (tensor<16x16xf32>) -> tensor<16x16xf32> loc("again")
+    %4 = colossal.contract %2 [0, 1], %3 [1, 2] -> [0, 2] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("gradient")
+    return %4 : tensor<16x16xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"handed on", "forward"}, {"product"}, {"again"}, {"gradient"}}));
+}
+
 // What pads a shard is filled where the shard is made.
 TEST(Groups, PaddingIsFilledByWhatMakesTheShard) {
   ParsedFunction function(

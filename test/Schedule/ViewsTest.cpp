@@ -106,6 +106,17 @@ TEST(Views, ReshapeOnlyWhatStridesCanSay) {
   EXPECT_EQ(followAll(function), 3u); // %v and %w cross the transposed dimensions
 }
 
+TEST(Views, OrderOfDimensionsWithoutGaps) {
+  using Order = std::optional<SmallVector<unsigned>>;
+  EXPECT_EQ(denseOrder({0, 0, {12, 4, 1}}, {2, 3, 4}), (Order({0, 1, 2})));
+  EXPECT_EQ(denseOrder({0, 5, {12, 1, 3}}, {2, 3, 4}), (Order({0, 2, 1}))); // channels last
+  EXPECT_EQ(denseOrder({0, 0, {1, 7, 2}}, {2, 1, 4}), (Order({2, 0, 1})));  // of one element, anywhere
+  EXPECT_EQ(denseOrder({0, 0, {12, 0, 1}}, {2, 3, 4}), std::nullopt);       // repeated
+  EXPECT_EQ(denseOrder({0, 0, {24, 8, 2}}, {2, 3, 4}), std::nullopt);       // every second
+  EXPECT_EQ(denseOrder({0, 0, {16, 4, 1}}, {2, 3, 4}), std::nullopt);       // a part of four
+  EXPECT_EQ(stridesInOrder({2, 3, 4}, {0, 2, 1}), (SmallVector<int64_t>{12, 1, 3}));
+}
+
 TEST(Views, StepsBroadcastsAndUnits) {
   ParsedFunction function(R"mlir(func.func @f(%a: tensor<1x7x3xi64>) {
     %s = colossal.slice %a [0, 1, 0] by [1, 2, 1] : tensor<1x7x3xi64> -> tensor<1x3x3xi64>
