@@ -79,11 +79,9 @@ double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
 }
 
 /// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
-/// row cuts its kernel in parts, and between them lie the logits less their maximum and the label's part of
-/// the gradient; what the loss is the sum of is written over one of them. In parts, of which the next may
-/// begin before that sum is made, they are one with the gradient. Of narrow logits these are f32, and
-/// the gradient, narrow, lies beside the logits; the first of them is then made again where it is needed,
-/// narrow.
+/// row cuts its kernel in parts, and between them lie the logits less their maximum, or the label's part of
+/// the gradient, one after the other. Of narrow logits these are f32, and the gradient, narrow, lies beside
+/// the logits; the first of them is then made again where it is needed, narrow.
 double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   double bytesOf = 0;
@@ -94,9 +92,7 @@ double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
   if (bytesOf <= 0)
     return 0;
   const double parts = lossParts(i, layout);
-  double tensors = parts > 1 ? 1 : 2;
-  if (types.activation < kWide)
-    tensors = kWide / types.activation + 2;
+  const double tensors = types.activation < kWide ? kWide / types.activation + 2 : 1;
   return tensors * bytesOf / parts;
 }
 
