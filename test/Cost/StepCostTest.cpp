@@ -76,6 +76,31 @@ TEST(StepCost, GradientsComeWhileActivationsGo) {
   EXPECT_DOUBLE_EQ(one.price().memory[0].gradients, 5.2e9);
 }
 
+/// What one layer hands on and the next takes in is there once, though both save it.
+TEST(StepCost, WhatTwoUnitsSaveIsThereOnce) {
+  Case one;
+  one.shape.asCompiled = true;
+  one.shape.microbatches = 2;
+  const double twice = one.price().memory[0].activations;
+  for (UnitCost &unit : one.units) {
+    unit.inputSavedBytes = 3e8;
+    unit.outputSavedBytes = 2e8;
+  }
+  EXPECT_DOUBLE_EQ(one.price().memory[0].activations,
+                   twice - 2e8 * static_cast<double>(one.order.size() - 1));
+  // A table that rows are looked up in again lies beside the pass behind it, and no longer.
+  const double transient = one.price().memory[0].transient;
+  one.shape.data = 2;
+  one.shape.zero = 3;
+  const double gathered = one.price().memory[0].transient;
+  for (UnitCost &unit : one.units) {
+    unit.continuesSegment = unit.isInOneSegment = true;
+    unit.againTables = 1e9;
+  }
+  EXPECT_GT(gathered, transient);
+  EXPECT_DOUBLE_EQ(one.price().memory[0].transient, gathered + 1e9 * StateTypes().read());
+}
+
 /// Narrow copies of weights are there through several microbatches, and otherwise with what is made again.
 TEST(StepCost, NarrowCopiesComeWithWhatIsMadeAgain) {
   Case one;

@@ -61,8 +61,8 @@ struct UnitCost {
   double turnTransientBytes = 0;
   double exchangedTransientBytes = 0; ///< the same where ranks exchange that part while the next is made
   double scatteredTransientBytes = 0; ///< with such a part once it is made, which ranks then scatter
-  /// Of a parameter that is read once more when its gradient is made: what there is beside both, and its
-  /// elements.
+  /// Of a parameter whose gradient is made before the product that reads it: what there is beside both, and
+  /// its elements.
   double lateTransientBytes = 0, lateElements = 0;
   /// The same with the gradients of its parameters as they come, less all of them, in a step of one
   /// microbatch.
@@ -74,8 +74,8 @@ struct UnitCost {
   /// in, which a stage that receives it keeps.
   double againBytes = 0, againInputBytes = 0;
   bool continuesSegment = false, isInOneSegment = false;
-  double continuedLess =
-      0; ///< by how much the backward pass takes less where its first segment is made again
+  /// By how much the backward pass takes less than its most from where its first segment is made again.
+  double continuedLess = 0;
   double againParameters = 0; ///< elements that operations made again read, for the backward pass as well
   double againTables = 0;     ///< beside them, of tables in which these look up rows, which it does not read
   double maskBytes = 0;       ///< computed from the model's inputs, once for all units that read it

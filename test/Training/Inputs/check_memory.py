@@ -76,7 +76,7 @@ check("../Training/Models/resnet-train", "data=2", 4, "--zero", 2, seq=None, los
 check("convolutions", "data=1", 1, devices=1, seq=None, loss="cross-entropy,logits=logits")
 check("convolutions", "data=1", 4, devices=1, seq=None, loss="cross-entropy,logits=logits")
 check("convolutions", "data=2", 1, seq=None, loss="cross-entropy,logits=logits", most=1.11)
-# What a unit hands on and the next one takes in is kept once. Weights in parts are turned when ranks have brought them together, and the
+# Convolutions whose result is added to what they took, and in steps. Weights in parts are turned when ranks have brought them together, and the
 # gradients of convolutions are scattered as their kernels make them.
 check("residual", "data=1", 1, devices=1, seq=None, loss="cross-entropy,logits=logits")
 check("residual", "data=1", 4, devices=1, seq=None, loss="cross-entropy,logits=logits")
