@@ -2,6 +2,7 @@
 #include "OpChoices.h"
 
 #include "DeferredSums.h"
+#include "ForwardFactors.h"
 #include "Names.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/LayoutMarks.h"
@@ -310,21 +311,21 @@ std::string OpChoicesBuilder::listWidths(Operation *op) const {
 
 Operation *OpChoicesBuilder::findForward(Operation *op) {
   const StringRef name = outline::nameOfGradient(outline::getFirstName(op->getLoc()));
-  if (name.empty() || !isa<ContractOp, AttentionGradientOp, SegmentSumOp>(op))
+  if (name.empty() || !(hasMatchedGradient(op) || isa<AttentionGradientOp, SegmentSumOp>(op)))
     return nullptr;
   auto function = op->getParentOfType<func::FuncOp>();
   auto [at, isNew] = named.try_emplace(function);
   if (isNew) {
     at->second.unique = getUniqueNames(function);
     for (Operation &other : function.front())
-      if (isa<ContractOp, AttentionOp, GatherOp>(other))
+      if (hasMatchedGradient(&other) || isa<AttentionOp, GatherOp>(other))
         if (auto [known, isFirst] =
                 at->second.heavy.try_emplace(outline::getFirstName(other.getLoc()), &other);
             !isFirst)
           known->second = nullptr;
   }
   Operation *forward = at->second.heavy.lookup(name);
-  const bool isOfKind = forward && isa<ContractOp>(forward) == isa<ContractOp>(op) &&
+  const bool isOfKind = forward && hasMatchedGradient(forward) == hasMatchedGradient(op) &&
                         isa<GatherOp>(forward) == isa<SegmentSumOp>(op);
   return isOfKind ? forward : nullptr;
 }
@@ -346,8 +347,7 @@ std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op,
       last = &pin;
   if (!last)
     return std::nullopt;
-  auto gradient = dyn_cast<ContractOp>(op);
-  if (!gradient) {
+  if (!hasMatchedGradient(forward)) {
     std::optional<Assignment> asked = last->getAssignment(to);
     // Where ranks look up the same rows, each may add up a part of their width.
     size_t used = 0;
@@ -356,23 +356,14 @@ std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op,
     const bool isWhole = isa<SegmentSumOp>(op) && used < getRankMesh(mesh).getAxes().size();
     return isWhole ? std::nullopt : asked;
   }
-  // The gradients of a contraction are contractions over the same labels.
-  auto findFactors = [](ContractOp contraction, const FactorRule &rule) {
-    std::map<int64_t, unsigned> factors; // by label
-    for (auto [labels, tensor] :
-         {std::pair{contraction.getLhsDims(), 0u}, std::pair{contraction.getRhsDims(), 1u}})
-      for (auto [label, dim] : llvm::zip_equal(labels, rule.operands[tensor]))
-        factors[label] = dim.front();
-    return factors;
-  };
   const Assignment asked = *last->getAssignment(from);
   Assignment turned(to.rule.factors.size());
-  const std::map<int64_t, unsigned> own = findFactors(gradient, to.own);
-  for (auto [label, factor] : findFactors(cast<ContractOp>(forward), from.own)) {
-    const auto known = own.find(label);
-    if (known == own.end() || to.own.factors[known->second].size != from.own.factors[factor].size)
+  std::vector<bool> isMatched(from.own.factors.size(), false);
+  for (const FactorMatch &match : matchFactors(forward, from.own, op, to.own)) {
+    isMatched[match.forward] = true;
+    if (to.own.factors[match.gradient].size != from.own.factors[match.forward].size)
       return std::nullopt;
-    ArrayRef<unsigned> parts = from.parts[factor], ownParts = to.parts[known->second];
+    ArrayRef<unsigned> parts = from.parts[match.forward], ownParts = to.parts[match.gradient];
     for (auto [i, part] : llvm::enumerate(parts)) {
       if (asked[part].empty())
         continue;
@@ -384,6 +375,10 @@ std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op,
       turned[ownParts[i]] = asked[part];
     }
   }
+  for (auto [factor, parts] : llvm::enumerate(from.parts)) // windows are another matter
+    for (unsigned part : parts)
+      if (!isMatched[factor] && !asked[part].empty())
+        return std::nullopt;
   return turned;
 }
 
