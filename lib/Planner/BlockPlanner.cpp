@@ -151,26 +151,13 @@ std::size_t BlockPlanner::solved() const {
 
 std::vector<Boundary> BlockPlanner::boundaries(const std::vector<TensorAxis> &axes) const {
   std::vector<Boundary> found{Boundary()};
+  const std::vector<PositionKey> places = findBoundaryPlaces(layouts->kinds);
   for (const TensorAxis &axis : axes) {
     std::vector<std::optional<PositionKey>> options{std::nullopt};
-    // Places that every boundary tensor has, in the order of the first.
-    const std::vector<PositionKey> *first = nullptr;
-    std::vector<const std::vector<PositionKey> *> others;
-    for (const auto &kind : layouts->kinds)
-      for (const auto *boundary : {&kind->kind.inputs, &kind->kind.outputs})
-        if (!boundary->empty()) {
-          const auto *places = &kind->places[boundary->front()];
-          first = first ? first : places;
-          others.push_back(places);
-        }
-    if (first)
-      for (const PositionKey &key : *first) {
-        bool everywhere = key.size >= axis.size && key.dim > 0;
-        for (const auto *places : others)
-          everywhere &= std::find(places->begin(), places->end(), key) != places->end();
-        if (everywhere)
-          options.push_back(key);
-      }
+    // A context axis is on a sequence, which has one length.
+    std::copy_if(places.begin(), places.end(), std::back_inserter(options), [&](const PositionKey &key) {
+      return key.size >= axis.size || (key.size <= 0 && !axis.isContext);
+    });
     std::vector<Boundary> next;
     for (const Boundary &boundary : found)
       for (const auto &option : options) {

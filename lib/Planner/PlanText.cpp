@@ -2,6 +2,7 @@
 #include "colossal/Planner/PlanText.h"
 
 #include "KeptValues.h"
+#include "UnitLayouts.h"
 #include "colossal/Cost/CheckedJson.h"
 
 #include <nlohmann/json.hpp>
@@ -116,21 +117,18 @@ void readBoundary(Reader &reader, const json &value, const FactorGraph &graph, T
                                 " context and tensor axes above 1");
     return;
   }
-  // The residual stream's places, in any unit.
+  std::vector<std::unique_ptr<KindInfo>> kinds;
+  for (const UnitKind &kind : graph.kinds)
+    kinds.push_back(std::make_unique<KindInfo>(kind));
+  const std::vector<PositionKey> places = findBoundaryPlaces(kinds);
   for (std::size_t a = 0; a < axes; ++a) {
     std::string place = "boundary[" + std::to_string(a) + "]",
                 text = (*boundary)[a].is_string() ? (*boundary)[a].get<std::string>() : "";
     if (text == "whole")
       continue;
-    for (const UnitKind &kind : graph.kinds)
-      for (const Operation &op : kind.operations)
-        for (const auto *uses : {&op.operands, &op.results})
-          for (const Use &use : *uses)
-            for (const auto *ends : {&kind.inputs, &kind.outputs})
-              if (!ends->empty() && use.tensor == ends->front() && !plan.boundary[a])
-                for (const FactorPosition &one : use.places)
-                  if (text == "dim" + std::to_string(one.dim) && !op.factors[one.factor].perSequence)
-                    plan.boundary[a] = PositionKey{one.dim, op.factors[one.factor].size, one.inner};
+    for (const PositionKey &key : places)
+      if (text == "dim" + std::to_string(key.dim) && !plan.boundary[a])
+        plan.boundary[a] = key;
     if (!plan.boundary[a])
       reader.fail(place,
                   "must be \"whole\" or a dimension of the units' boundary after the batch, as in \"dim1\"");

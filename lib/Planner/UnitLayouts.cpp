@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace colossal::planner {
 
@@ -124,7 +125,54 @@ void KindInfo::findTrained() {
 Code KindInfo::find(int tensor, const PositionKey &key) const {
   const auto &known = places[tensor];
   auto at = std::find(known.begin(), known.end(), key);
+  if (key.size <= 0) {
+    at = known.end();
+    for (auto place = known.begin(); place != known.end(); ++place)
+      if (place->dim == key.dim && (at == known.end() || place->size * place->inner > at->size * at->inner))
+        at = place;
+  }
   return at == known.end() ? kWhole : static_cast<Code>(at - known.begin() + 1);
+}
+
+bool KindInfo::canSplit(int tensor, Code code) const {
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
+    for (std::size_t u = 0; u < op.operands.size() + op.results.size(); ++u) {
+      const Use &use = u < op.operands.size() ? op.operands[u] : op.results[u - op.operands.size()];
+      for (std::size_t f = 0; use.tensor == tensor && f < op.factors.size(); ++f)
+        if (codes[firstUse[i] + u][f] == code && !isFixed(op.factors[f]))
+          return true;
+    }
+  }
+  return false;
+}
+
+std::vector<PositionKey> findBoundaryPlaces(const std::vector<std::unique_ptr<KindInfo>> &kinds) {
+  std::vector<PositionKey> found;
+  std::vector<std::pair<const KindInfo *, int>> ends; // the first tensors of boundaries
+  for (const auto &info : kinds)
+    for (const auto *boundary : {&info->kind.inputs, &info->kind.outputs})
+      if (!boundary->empty())
+        ends.emplace_back(info.get(), boundary->front());
+  if (ends.empty())
+    return found;
+  auto isEverywhere = [&](const PositionKey &key) {
+    return std::all_of(ends.begin(), ends.end(), [&](const auto &end) {
+      const Code code = end.first->find(end.second, key);
+      return code != kWhole && (key.size > 0 || end.first->canSplit(end.second, code));
+    });
+  };
+  const std::vector<PositionKey> &first = ends.front().first->places[ends.front().second]; // in its order
+  std::copy_if(first.begin(), first.end(), std::back_inserter(found),
+               [&](const PositionKey &key) { return key.dim > 0 && isEverywhere(key); });
+  for (const PositionKey &key : first) {
+    const PositionKey any{key.dim, 0, 0};
+    const bool isKnown = std::any_of(found.begin(), found.end(),
+                                     [&](const PositionKey &other) { return other.dim == key.dim; });
+    if (key.dim > 0 && !isKnown && isEverywhere(any))
+      found.push_back(any);
+  }
+  return found;
 }
 
 //===- Choices

@@ -7,6 +7,7 @@
 #include "Resharding.h"
 
 #include <map>
+#include <memory>
 #include <set>
 
 namespace colossal::planner {
@@ -63,6 +64,8 @@ struct KindInfo {
   }
   Code find(int tensor, const PositionKey &key) const;
 
+  /// Whether some operation may split a place of the tensor.
+  bool canSplit(int tensor, Code code) const;
 private:
   void findTrained();
   void findMasks();
@@ -71,6 +74,10 @@ private:
 };
 
 /// Where a value lies at one end of an edge, or between its producer and several consumers (a copy that
+/// Places behind the batch at which an axis may split the residual stream, in all units: those that all have,
+/// and dimensions that all may split, in several sizes.
+std::vector<PositionKey> findBoundaryPlaces(const std::vector<std::unique_ptr<KindInfo>> &kinds);
+
 /// serves all of them), and what its gradient still owes there.
 struct ValueLayout {
   Placement value{}, gradient{};

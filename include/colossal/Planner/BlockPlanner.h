@@ -64,6 +64,8 @@ struct TensorAxis {
 /// Where an axis lies on a tensor, the same for every operation and unit that see it.
 struct PositionKey {
   int dim = 0;
+  /// Of a boundary whose units have a dimension in several sizes (channels of a convolutional network), 0:
+  /// the outermost place of that dimension, whatever its size.
   double size = 0, inner = 0;
   friend bool operator==(const PositionKey &a, const PositionKey &b) {
     return a.dim == b.dim && a.size == b.size && a.inner == b.inner;

@@ -126,6 +126,17 @@ def of_tensor_axes():
                 assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (model, mesh, kind)
 
 
+def of_convolutions():
+    """Channels stay split from block to block, however many there are, and gradients lie as their convolutions do."""
+    for model, turns in ((folder / "widths.onnx", 1), (folder / "widths.onnx", 2), (models / "resnet/model.onnx", 1)):
+        got = output("colossal-compile", model, "--training", "adamw", "--loss", "cross-entropy,logits=logits", "--machine", "cpu", "--global-batch", 16,
+                     "--devices", 2, "--mesh", "model=2", "--microbatches", turns, "--zero", 0, "--recompute", "none", "--json", "-q", "-o", folder / "step.cplan")
+        sent, planned = sums(got["programs"][0]["traffic"], "bytes"), by_kind(got)
+        print(f"{model.parent.name}/{model.name} in {turns} microbatches: planned {planned}, the program's {sent}")
+        for kind in {*sent, *planned}:
+            assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (model, turns, kind)
+
+
 def of_stages():
     """A chunk sends on and back to its neighbours. Of a table that another stage updates, a stage scatters the gradient and sends the parts."""
     gpt2 = ["colossal-compile", models / "gpt2/model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
@@ -159,5 +170,6 @@ by_hand()
 as_planned()
 of_a_transformer()
 of_tensor_axes()
+of_convolutions()
 of_stages()
 as_run()

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""A classifier of images whose convolutions have windows of 3 x 3 and many channels: convolutions.py FILE.onnx [residual]
+"""A classifier of images whose convolutions have windows of 3 x 3 and many channels: convolutions.py FILE.onnx [residual | widths]
 
 residual: what a pair of them makes is added to what they take, as in ResNet-18, and some go in steps of two.
+widths: the same in blocks that are alike, of 64 and of 128 channels.
 """
 import sys
 
@@ -20,6 +21,25 @@ def weight(name, *shape):
     return name
 
 
+def convolve(name, source, channels, width, step=1):
+    nodes.append(helper.make_node("Conv", [source, weight(f"{name}.weight", width, channels, 3, 3)], [name], kernel_shape=[3, 3], pads=[1] * 4, strides=[step] * 2))
+    return name
+
+
+def activate(source):
+    nodes.append(helper.make_node("Relu", [source], [f"{source}.relu"]))
+    return f"{source}.relu"
+
+
+if "widths" in sys.argv[2:]:
+    CHANNELS, before, LAYERS = 128, 8, 0
+    for width in (64, 128):
+        value = activate(convolve(f"to{width}", value, before, width, 1 + (before > 8)))
+        for block in range(3):
+            made = convolve(f"second{width}.{block}", activate(convolve(f"first{width}.{block}", value, width, width)), width, width)
+            nodes.append(helper.make_node("Add", [made, value], [f"sum{width}.{block}"]))
+            value = activate(f"sum{width}.{block}")
+        before = width
 taken = None  # by a pair of convolutions
 for layer in range(LAYERS):
     inSteps = isResidual and layer in (0, 3)
