@@ -554,8 +554,8 @@ std::optional<factors::Reading> Reader::run() {
     // A loss that was added stands for no operation.
     std::vector<int> &ids = graph.ids.emplace_back(graph.kinds[unit.kind].operations.size(), -1);
     for (int i = unit.begin; i < unit.end; ++i) {
-      ids[i - unit.begin] = static_cast<int>(reading.operations.size());
-      reading.operations.push_back(cut.stream[i]);
+      ids[i - unit.begin] = cut.places[i];
+      reading.operations[cut.places[i]] = cut.stream[i];
     }
   }
   nameKinds(graph);
@@ -568,6 +568,7 @@ std::optional<factors::Reading> Reader::run() {
     if (tensor.elements < atMany.elements)
       graph.inputBytes += tensor.bytes * tensor.elements / static_cast<double>(fewBatch);
   }
+  reading.operations.resize(cut.stream.size());
   for (const factors::UnitKind &kind : graph.kinds)
     for (const auto *boundary : {&kind.outputs, &kind.inputs})
       if (graph.sequence == 0 && !boundary->empty()) {

@@ -6,7 +6,9 @@
 #include "colossal/FactorGraph/RecomputeSegments.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <numeric>
 
 namespace colossal::planner {
 
@@ -27,6 +29,7 @@ private:
     bool isKept = false, isNeeded = false;
   };
   const UnitKind &kindOf(std::size_t unit) const { return graph.kinds[graph.units[unit]]; }
+  void findRanks();
   void addUnit(std::size_t unit);
   std::vector<factors::ForwardValue> findOthers() const;
   void need(int value);
@@ -40,8 +43,10 @@ private:
   std::vector<std::vector<int>> numbers; ///< by unit and tensor: its value
   std::vector<int> firstOps;             ///< by unit
   std::vector<const Operation *> ops;
+  std::vector<unsigned> ranks;     ///< by op: which of them it is in the program
   std::vector<std::size_t> unitOf; ///< by op
   std::vector<unsigned> cuts;
+  std::vector<int> segments; ///< by op; what units have before ops of earlier segments is in those
 };
 
 } // namespace
@@ -54,6 +59,22 @@ bool ForwardPass::isKeptByKind(std::size_t unit, std::size_t operation) const {
   case Recompute::ByValue: return (*kept)[graph.units[unit]][operation];
   }
   return true;
+}
+
+/// Units may have a mask before what a program computes first. What was added comes last.
+void ForwardPass::findRanks() {
+  std::vector<int> places; // by op
+  for (std::size_t unit = 0; unit < graph.units.size(); ++unit)
+    for (std::size_t i = 0; i < kindOf(unit).operations.size(); ++i) {
+      const int id = graph.ids.empty() ? static_cast<int>(places.size()) : graph.ids[unit][i];
+      places.push_back(id < 0 ? std::numeric_limits<int>::max() : id);
+    }
+  std::vector<unsigned> order(places.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return places[a] < places[b]; });
+  ranks.resize(places.size());
+  for (std::size_t rank = 0; rank < order.size(); ++rank)
+    ranks[order[rank]] = static_cast<unsigned>(rank);
 }
 
 void ForwardPass::addUnit(std::size_t unit) {
@@ -83,13 +104,13 @@ void ForwardPass::addUnit(std::size_t unit) {
                                          [](const Use &use) { return use.gradientFlops > 0; });
     for (const Use &use : op.operands) {
       Value &value = values[own[use.tensor]];
-      value.last = std::max(value.last, number);
+      value.last = std::max(value.last, ranks[number]);
       value.isRead |= hasGradient && use.saved;
     }
     for (const Use &use : op.results) {
       Value &value = values[own[use.tensor]];
       value.op = static_cast<int>(number);
-      value.last = std::max(value.last, number);
+      value.last = std::max(value.last, ranks[number]);
       value.isRead |= hasGradient && use.saved;
       value.isKeptByKind = isKeptByKind(unit, i);
     }
@@ -97,24 +118,33 @@ void ForwardPass::addUnit(std::size_t unit) {
 }
 
 /// What a program has beside the values of units: masks of attention, which it computes from its inputs
-/// first, and of a loss which class each label is.
+/// first, and of a loss which class each label is, or how far what the model gives back is from its target.
 std::vector<factors::ForwardValue> ForwardPass::findOthers() const {
   std::map<std::pair<std::string, double>, factors::ForwardValue> masks;
   std::vector<factors::ForwardValue> others;
+  bool hasClasses = false;
   for (std::size_t o = 0; o < ops.size(); ++o) {
     const Operation &op = *ops[o];
     const UnitKind &kind = kindOf(unitOf[o]);
     for (std::size_t i = 3; op.kind == Operation::Attention && i < op.operands.size(); ++i) {
       const Tensor &mask = kind.tensors[op.operands[i].tensor];
       if (mask.kind == Tensor::Given && mask.perSequence && !mask.isFixed)
-        masks[{mask.name, mask.elements}] = {0, static_cast<unsigned>(o),
+        masks[{mask.name, mask.elements}] = {0, ranks[o],
                                              mask.elements * (mask.isFloat ? element : mask.bytes), true};
     }
     constexpr double kBool = 1;
     const Tensor &first = kind.tensors[op.operands[0].tensor];
-    if (isLoss(kind, op))
-      others.push_back({static_cast<unsigned>(o), static_cast<unsigned>(o), first.elements * kBool, true});
+    if (isLoss(kind, op)) {
+      others.push_back({ranks[o], ranks[o], first.elements * kBool, true});
+      hasClasses = true;
+    }
   }
+  const auto last = static_cast<unsigned>(ops.size() - 1);
+  for (std::size_t unit = graph.units.size(); !hasClasses && unit-- > 0;)
+    if (const UnitKind &kind = kindOf(unit); !kind.results.empty()) {
+      others.push_back({last, last, kind.tensors[kind.results.front()].elements * element, true});
+      break;
+    }
   for (const auto &[name, mask] : masks)
     others.push_back(mask);
   return others;
@@ -140,19 +170,26 @@ void ForwardPass::need(int number) {
 ForwardPass::ForwardPass(const FactorGraph &graph, Recompute recompute, const KeptOperations *kept,
                          double element)
     : graph(graph), recompute(recompute), kept(kept), element(element) {
+  findRanks();
   for (std::size_t unit = 0; unit < graph.units.size(); ++unit)
     addUnit(unit);
   std::vector<factors::ForwardValue> cuttable = findOthers();
   for (const Value &value : values)
     if (value.isActivation && value.op >= 0 && !value.isKeptByKind)
-      cuttable.push_back({static_cast<unsigned>(value.op), value.last, value.bytes, value.isRead});
+      cuttable.push_back({ranks[value.op], value.last, value.bytes, value.isRead});
   cuts = factors::RecomputeSegments(static_cast<unsigned>(ops.size()), cuttable).choose();
   for (Value &value : values)
     value.isKept = value.op < 0 || value.isKeptByKind ||
-                   factors::RecomputeSegments::isKept(cuts, static_cast<unsigned>(value.op), value.last);
+                   factors::RecomputeSegments::isKept(cuts, ranks[value.op], value.last);
   for (std::size_t v = 0; v < values.size(); ++v)
     if (values[v].isRead)
       need(static_cast<int>(v));
+  segments.resize(ops.size());
+  for (std::size_t o = ops.size(); o-- > 0;) {
+    segments[o] = static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), ranks[o]) - cuts.begin());
+    if (o + 1 < ops.size())
+      segments[o] = std::min(segments[o], segments[o + 1]);
+  }
 }
 
 RemadeUnit ForwardPass::describe(std::size_t unit) const {
@@ -164,10 +201,7 @@ RemadeUnit ForwardPass::describe(std::size_t unit) const {
                            : value.isRead  ? RemadeUnit::Again
                                            : RemadeUnit::Gone);
   }
-  auto segmentOf = [&](int op) {
-    return static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), static_cast<unsigned>(op)) -
-                            cuts.begin());
-  };
+  auto segmentOf = [&](int op) { return segments[op]; };
   const int first = firstOps[unit];
   const UnitKind &kind = kindOf(unit);
   for (const Operation &op : kind.operations)

@@ -134,8 +134,9 @@ struct FactorGraph {
   std::vector<UnitKind> kinds;
   /// Kind of each unit, in order of execution.
   std::vector<int> units;
-  /// By unit, the number of each of its operations in what the graph was read from; -1 for one that stands
-  /// for none there (a loss that was added). Empty where it was read from nothing.
+  /// By unit, the number of each of its operations in what the graph was read from, in the order there, which
+  /// units need not keep; -1 for one that stands for none there (a loss that was added). Empty where it was
+  /// read from nothing.
   std::vector<std::vector<int>> ids;
   /// Tokens of one sequence; 0 where units pass on something else, such as images.
   double sequence = 0;
