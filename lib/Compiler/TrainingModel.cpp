@@ -125,13 +125,32 @@ unsigned findLossOutput(func::FuncOp function, const training::Loss &loss) {
   return 0;
 }
 
+StringRef nameOfInput(func::FuncOp function, unsigned number) {
+  auto known = function.getArgAttrOfType<StringAttr>(number, kOnnxNameAttr);
+  return known ? known.getValue() : StringRef();
+}
+
+/// Marks the inputs of the model that a loss reads as well: tokens, or what is called as its target is.
+void markLossInputs(func::FuncOp function, const training::Loss &loss,
+                    std::vector<factors::GivenInput> &inputs) {
+  const bool hasClasses = loss.kind == training::Loss::CrossEntropy;
+  std::string read = loss.kind == training::Loss::Own ? "" : "target";
+  if (hasClasses && (!loss.shift || !loss.labels.empty()))
+    read = loss.labels.empty() ? "labels" : loss.labels;
+  else if (hasClasses)
+    read = loss.tokens.empty() ? "input_ids" : loss.tokens;
+  for (factors::GivenInput &input : inputs)
+    input.isForLoss = !read.empty() && nameOfInput(function, input.number) == read;
+  const bool isNamed = llvm::any_of(inputs, [](const factors::GivenInput &input) { return input.isForLoss; });
+  for (factors::GivenInput &input : inputs) // the only ones of integers
+    input.isForLoss |= hasClasses && loss.shift && !isNamed && input.isInteger;
+}
+
 /// Bytes of what a loss takes in beside what the model has, for one sequence: targets, or classes.
 double countLossInputs(func::FuncOp function, const training::Loss &loss) {
   auto takes = [&](StringRef name) {
-    return llvm::any_of(llvm::seq(function.getNumArguments()), [&](unsigned i) {
-      auto known = function.getArgAttrOfType<StringAttr>(i, kOnnxNameAttr);
-      return known && known.getValue() == name;
-    });
+    return llvm::any_of(llvm::seq(function.getNumArguments()),
+                        [&](unsigned i) { return nameOfInput(function, i) == name; });
   };
   const bool hasClasses = loss.kind == training::Loss::CrossEntropy;
   const std::string name = !hasClasses ? "target" : loss.labels.empty() ? "labels" : loss.labels;
@@ -198,8 +217,10 @@ FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options
   std::string path = options.import.modelPath;
   read->graph.name = path.substr(path.find_last_of('/') + 1);
   read->graph.batchDimension = told;
-  if (options.loss)
+  if (options.loss) {
     read->graph.lossBytes = countLossInputs(model.functions[0], *options.loss);
+    markLossInputs(model.functions[0], *options.loss, read->graph.inputs);
+  }
   model.reading = std::move(*read);
   return model;
 }

@@ -60,6 +60,7 @@ private:
   void nameKinds(factors::FactorGraph &graph) const;
   double countConstants(func::FuncOp function) const;
   std::set<StringRef> findRoots(Value value) const;
+  std::vector<int> findReaders(Value input) const;
   void countRoots();
   void findLeading();
   void findChanging();
@@ -118,6 +119,28 @@ std::set<StringRef> Reader::findRoots(Value value) const {
     llvm::append_range(work, op->getOperands());
   }
   return roots;
+}
+
+/// The units that read an input, or what operations outside of the stream compute of it, in order.
+std::vector<int> Reader::findReaders(Value input) const {
+  llvm::DenseMap<Operation *, int> unitOf;
+  for (auto [u, unit] : llvm::enumerate(cut.units))
+    for (int i = unit.begin; i < unit.end; ++i)
+      unitOf[cut.stream[i]] = static_cast<int>(u);
+  std::set<int> units;
+  SmallVector<Value> work{input};
+  llvm::DenseSet<Value> seen;
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    for (Operation *user : next.getUsers())
+      if (auto known = unitOf.find(user); known != unitOf.end())
+        units.insert(known->second);
+      else
+        llvm::append_range(work, user->getResults());
+  }
+  return {units.begin(), units.end()};
 }
 
 /// Does some operation of the stream have a gradient with respect to it?
@@ -545,6 +568,7 @@ std::optional<factors::Reading> Reader::run() {
   factors::Reading reading;
   factors::FactorGraph &graph = reading.graph;
   graph.kinds.resize(cut.kinds);
+  reading.operations.resize(cut.stream.size());
   std::vector<bool> isBuilt(cut.kinds, false);
   for (const factors::Unit &unit : cut.units) {
     graph.units.push_back(unit.kind);
@@ -565,10 +589,14 @@ std::optional<factors::Reading> Reader::run() {
   graph.constantBytes = constants - graph.constantBytesPerSequence * static_cast<double>(fewBatch);
   for (auto [input, other] : llvm::zip_equal(few.getArguments(), many.getArguments())) {
     const factors::Tensor tensor = factors::describe(input), atMany = factors::describe(other);
-    if (tensor.elements < atMany.elements)
-      graph.inputBytes += tensor.bytes * tensor.elements / static_cast<double>(fewBatch);
+    if (tensor.elements >= atMany.elements)
+      continue;
+    factors::GivenInput &given = graph.inputs.emplace_back();
+    given.number = input.getArgNumber();
+    given.bytes = tensor.bytes * tensor.elements / static_cast<double>(fewBatch);
+    given.isInteger = !tensor.isFloat;
+    given.units = findReaders(input);
   }
-  reading.operations.resize(cut.stream.size());
   for (const factors::UnitKind &kind : graph.kinds)
     for (const auto *boundary : {&kind.outputs, &kind.inputs})
       if (graph.sequence == 0 && !boundary->empty()) {

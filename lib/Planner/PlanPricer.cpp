@@ -413,11 +413,19 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   price.memory = std::move(step.memory);
   // The last stage has the loss, which may be of the inputs as well.
   const double samples = plan.task.globalBatch / plan.data;
-  for (std::size_t s = 0; s < price.memory.size(); ++s)
-    if (s == 0 || static_cast<int>(s) == plan.stageOf(static_cast<int>(price.parts.size()) - 1))
-      price.memory[s].io = samples * p->graph.inputBytes;
-  price.memory[plan.stageOf(static_cast<int>(price.parts.size()) - 1)].io +=
-      samples * p->graph.lossBytes * cell.kinds[cell.units.back()].resultShare;
+  std::vector<int> stageOf; // by unit
+  for (std::size_t c = 0; c < price.parts.size(); ++c)
+    stageOf.resize(stageOf.size() + price.parts[c], plan.stageOf(static_cast<int>(c)));
+  for (const factors::GivenInput &input : p->graph.inputs) {
+    std::set<int> readers;
+    for (int unit : input.units)
+      readers.insert(stageOf[unit]);
+    if (input.isForLoss)
+      readers.insert(stageOf.back());
+    for (int s : readers)
+      price.memory[s].io += samples * input.bytes;
+  }
+  price.memory[stageOf.back()].io += samples * p->graph.lossBytes * cell.kinds[cell.units.back()].resultShare;
   // Tables that a compiled step reads lie beside the parameters. An evaluation takes all samples at once, and
   // has its own.
   for (StageMemory &memory : price.memory)
@@ -427,7 +435,7 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
           p->graph.constantBytesPerSequence * (plan.microbatch + (plan.microbatches() > 1 ? samples : 0));
   // What an evaluation gives back, and what its passes have, lies where a step has its activations, as far as
   // they reach.
-  const int lastStage = plan.stageOf(static_cast<int>(price.parts.size()) - 1);
+  const int lastStage = stageOf.back();
   StageMemory &last = price.memory[lastStage];
   double forward = 0, masks = 0;
   std::size_t unit = 0;

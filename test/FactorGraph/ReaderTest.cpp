@@ -95,6 +95,10 @@ TEST_F(FactorGraphReader, BlocksAreOneKindAndNumbersLeadBack) {
     mlir::Operation *down = reading->operations[graph.ids[l + 1][2]];
     EXPECT_EQ(mlir::cast<mlir::NameLoc>(down->getLoc()).getName(), "d" + std::to_string(l));
   }
+  // The input comes in at the beginning.
+  ASSERT_EQ(graph.inputs.size(), 1u);
+  EXPECT_EQ(graph.inputs.front().bytes, 8 * 16 * 4);
+  EXPECT_EQ(graph.inputs.front().units, (std::vector<int>{0}));
   // The head got a loss, which stands for no operation.
   EXPECT_EQ(graph.kinds[2].operations.back().name, "loss");
   EXPECT_EQ(graph.ids.back().back(), -1);

@@ -129,6 +129,15 @@ struct UnitKind {
 /// all turns of a loop read lives to the end.
 void findLives(UnitKind &kind);
 
+/// An input of the model that has a batch.
+struct GivenInput {
+  unsigned number = 0;    ///< of all inputs
+  double bytes = 0;       ///< of one sequence
+  bool isInteger = false; ///< as tokens are
+  std::vector<int> units; ///< that read it, or what is computed of it outside of units, in order
+  bool isForLoss = false;
+};
+
 struct FactorGraph {
   std::string name;
   std::vector<UnitKind> kinds;
@@ -140,7 +149,7 @@ struct FactorGraph {
   std::vector<std::vector<int>> ids;
   /// Tokens of one sequence; 0 where units pass on something else, such as images.
   double sequence = 0;
-  double inputBytes = 0; ///< of the model's inputs that have a batch, for one sequence
+  std::vector<GivenInput> inputs;
   double lossBytes = 0; ///< of what the loss takes in beside them, for one sequence: lies as the first result
   /// Of tables that passes read and that no input and no parameter is in that is trained or frozen, and what
   /// they have more for each sequence.
