@@ -137,14 +137,16 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   // Gradients of one microbatch come while what was saved goes; those of several are added up from the first.
   const bool isOnce = cost::isOnce(shape);
   const double narrow = types.narrow / (shape.zero >= 3 ? shape.data * shape.context : 1);
-  // Ranks scatter a gradient as soon as it is made, and keep its part.
-  const bool isScattered = isOnce && shape.scattersGradients();
-  const double gradient =
-      types.gradient / (isScattered || shape.scattersInTurns() ? shape.data * shape.context : 1);
+  const bool isShared = (isOnce && shape.scattersGradients()) || shape.scattersInTurns();
+  const double gradient = types.gradient / (isShared ? shape.data * shape.context : 1);
   const bool isExchanged = shape.microbatches > 1 && shape.scattersInTurns(),
              isAdded = shape.microbatches > 1 && !shape.addsInPlace;
   const bool isGathered = shape.zero >= 3 && shape.data * shape.context > 1 && !shape.movesStateOnce();
   const double gathered = isGathered ? types.read() : 0;
+  auto kept = [&](const UnitCost &cost) { // of an element of a parameter, once its gradient is scattered
+    return shape.scattersAsSlots() && cost.parameters > 0 ? cost.slots / cost.parameters : 1.0;
+  };
+  constexpr double kRounding = 1e-6;
   double made = 0, peak = 0;
   // `beside`: on top of all that was saved.
   auto reach = [&](double beside, double whole = 0) {
@@ -159,13 +161,15 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   for (std::size_t i = 1; i <= units; ++i) {
     const std::size_t at = unit - i;
     const UnitCost &cost = order.kinds[order.units[at]];
+    // Ranks scatter a gradient as soon as it is made, and keep its part.
+    const bool isScattered = isOnce && (shape.scattersGradients() || kept(cost) < 1 - kRounding);
     // Of what is scattered the unit has not made all when it has its most: the peak over its operations is
     // convex in what ranks keep of gradients, so that it is no more than between those of all of them, and of
     // nothing.
-    const double lasting = gradient / types.gradient,
+    const double part = gradient * kept(cost), lasting = part / types.gradient,
                  between = (1 - lasting) * cost.turnTransientBytes +
                            lasting * (cost.onceTransientBytes + cost.parameters * types.gradient),
-                 early = std::max(0.0, cost.turnTransientBytes + (cost.parameters - cost.largest) * gradient -
+                 early = std::max(0.0, cost.turnTransientBytes + (cost.parameters - cost.largest) * part -
                                            between);
     double transient = isFixed       ? cost.fixedTransientBytes
                        : splits      ? cost.weightTransientBytes
@@ -177,7 +181,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     // What is gathered for a segment that is made again is there for its backward pass.
     transient += std::max(0.0, cost.againParameters - cost.largest) * gathered;
     // What units before it made again with it is still there.
-    double again = 0;
+    double again = cost.continuesSegment && i < units ? -order.kinds[order.units[at - 1]].sourceBytes : 0;
     for (std::size_t before = at;
          before > unit - units && order.kinds[order.units[before]].continuesSegment;) {
       const bool isNext = before-- == at;
@@ -188,16 +192,17 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
       if (!maker.isInOneSegment)
         break;
     }
-    transient = std::max(transient, transient - cost.continuedLess + again);
+    transient = std::max(transient - cost.continuedMore, transient - cost.continuedLess + again);
     const double copies = isOnce ? order.amount(at) * cost.narrowed * narrow : 0;
     if (cost.narrowsAgain)
       transient += copies;
-    made += order.amount(at) * cost.parameters;
+    made += order.amount(at) * cost.parameters * kept(cost);
     // A microbatch's part of a gradient, before it is added up: made in this pass, or in one of its own.
-    const double part = isAdded || isExchanged ? cost.largest * gradient : 0;
-    reach(transient - freed + (isFixed && !splits ? part : 0), isScattered ? cost.largest : 0);
+    const double added = isAdded || isExchanged ? cost.largest * part : 0;
+    reach(transient - freed + (isFixed && !splits ? added : 0), isScattered ? cost.largest * kept(cost) : 0);
     if (isScattered && cost.shared.empty()) // from whole into its part
-      reach(cost.scatteredTransientBytes - freed);
+      reach((1 - lasting) * cost.scatteredTransientBytes + lasting * cost.onceScatteredTransientBytes -
+            freed);
     // The gradient of a table that units before read as well is whole until they have added theirs.
     // (Over context ranks what the products make of it goes its own way.)
     const bool isWhole = isScattered || (isExchanged && shape.context == 1);
@@ -205,15 +210,19 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
       if (std::any_of(order.units.begin() + static_cast<std::ptrdiff_t>(unit - units),
                       order.units.begin() + static_cast<std::ptrdiff_t>(at),
                       [&, number = number](int kind) { return order.kinds[kind].shared.count(number) > 0; }))
-        freed -= held * (types.gradient - (isScattered ? gradient : 0));
-    most = std::max(most, splits ? part : 0);
+        freed -=
+            held * types.gradient -
+            (isScattered ? gradient * (shape.scattersAsSlots() ? cost.sharedSlots.at(number) : held) : 0);
+    most = std::max(most, splits ? added : 0);
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
-    const double kept = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
+    const double waiting = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
     // A chunk keeps what it has received, and makes nothing of it again.
     const double received = i < units ? -cost.savedWith(order.kinds[order.units[at - 1]])
                             : at > 0  ? cost.againInputBytes
                                       : 0;
-    const double held = cost.saved(splits) + received - kept;
+    // Of its results a chunk makes nothing again, either: the next has received them.
+    const double handed = i == 1 && unit < order.units.size() ? cost.sourceBytes : 0;
+    const double held = cost.saved(splits) + received - waiting - handed;
     saved += order.amount(at) * held;
     masks = std::max(masks, cost.maskBytes);
     if (!isFixed)
@@ -316,11 +325,12 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   if (shape.asCompiled && types.narrow > 0)
     memory.parameters -= stage.elsewhere * types.parameter / (shape.zero >= 3 ? ranks : 1);
   memory.parameters += stage.frozen * types.frozen() / (shape.zero >= 3 ? ranks : 1);
-  memory.gradients = stage.parameters * types.gradient / (shape.scattersGradients() ? ranks : 1);
+  const double parameters = shape.scattersAsSlots() ? stage.slots : stage.parameters;
+  memory.gradients = parameters * types.gradient / (shape.scattersGradients() ? ranks : 1);
   memory.optimizer =
       (shape.asCompiled ? stage.slots : stage.parameters) * types.optimizer / (shape.zero >= 1 ? ranks : 1);
   if (stage.made >= 0)
-    memory.gradients *= std::min(1.0, stage.made / std::max(1.0, stage.parameters));
+    memory.gradients *= std::min(1.0, stage.made / std::max(1.0, parameters));
   if (ranks > 1 && shape.movesStateOnce() && shape.microbatches > 1 && shape.zero >= 2) {
     memory.gradients = stage.parameters * types.gradient;
     if (shape.zero >= 3)
@@ -380,7 +390,9 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
       work.forward += amount * cost.forward;
       work.backward += amount * cost.backward;
       work.weightGradient += amount * cost.weightGradient;
-      work.activationBytes += amount * cost.saved(splitsBackward(shape.schedule));
+      work.activationBytes +=
+          amount * (cost.saved(splitsBackward(shape.schedule)) -
+                    (i + 1 == size && unit + 1 < order.units.size() ? cost.sourceBytes : 0));
       if (i > 0)
         work.activationBytes -= amount * cost.savedWith(order.kinds[order.units[unit - 1]]);
       else if (unit > 0)

@@ -86,8 +86,8 @@ Walker::Walker(const BackwardWalk &walk)
 void Walker::look(double more, double part) {
   const double beside = alive + more - kept;
   peak.beside = std::max(peak.beside, beside);
-  if (isInFirst)
-    peak.continued = std::max(peak.continued, beside);
+  double &inPart = isInFirst ? peak.continued : peak.before;
+  inPart = std::max(inPart, beside);
   peak.turn = std::max(peak.turn, beside + part);
   peak.exchanged = std::max(peak.exchanged, beside + part + sent);
   peak.once = std::max(peak.once, beside + made - all);
@@ -299,7 +299,7 @@ void Walker::contract(std::size_t at) {
       if (makesNext(operand) != isLater)
         continue;
       if (o < op.made.size() && op.made[o] > size(operand) && !isSame(op.made[o], size(operand))) {
-        look(op.made[o] + size(operand));
+        look(op.made[o] + std::max(size(operand), op.besideInput)); // then ranks sum up
         give(operand, add(size(operand)));
         continue;
       }
@@ -329,7 +329,9 @@ void Walker::contract(std::size_t at) {
     if (op.parameterGradients > 0)
       sent = op.parameterGradients;
     drop(at);
-    peak.scattered = std::max(peak.scattered, alive - kept + op.parameterGradients);
+    const double whole = alive - kept + op.parameterGradients;
+    peak.scattered = std::max(peak.scattered, whole);
+    peak.scatteredOnce = std::max(peak.scatteredOnce, whole + made - all);
   }
   for (int result : op.results)
     release(result);
@@ -347,6 +349,8 @@ void Walker::attend(std::size_t at) {
     if (operand != op.mask) {
       sizes.push_back(size(operand));
       gradients += sizes.back();
+    } else if (op.isNarrow && !isOwn(operand)) { // not written over wide slopes
+      gradients += size(operand);
     }
   if (op.isInParts) {
     look(op.scores + gradients);

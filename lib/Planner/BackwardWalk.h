@@ -36,6 +36,7 @@ struct WalkedOp {
   double scores = 0;             ///< of an attention: bytes of all that it makes again at a time
   bool isInParts = false;        ///< it does that for some queries at a time
   int mask = -1;                 ///< an attention's trained mask: a tensor, also among `operands`
+  bool isNarrow = false;         ///< it is computed in a wider type than its operands have
   bool sumsRows = false;         ///< it has a bias along a dimension that is not the last
   double beside = 0;             ///< a loss's own tensors beside the gradient
   /// Of a loss in parts: bytes that earlier parts have made of its product's parameters' gradients.
@@ -63,12 +64,15 @@ struct BackwardWalk {
     double beside = 0; ///< the most bytes on top of all values that are kept
     /// The same from where the first segment begins, which may be that of a unit before.
     double continued = -std::numeric_limits<double>::infinity();
+    double before = -std::numeric_limits<double>::infinity(); ///< and up to there
     double turn = 0; ///< the same with a microbatch's part of each parameter's gradient until it is added up
     double exchanged = 0; ///< the same where ranks exchange that part while the next is made
     /// Where a parameter's gradient is made before the product of the result's gradient with it: the most
     /// together, beside both, and of the gradient.
     double late = 0, lateGradients = 0;
     double scattered = 0; ///< with a parameter's gradient once it is made, which ranks then scatter
+    /// The same with the parameters' gradients that are made, less all of them.
+    double scatteredOnce = -std::numeric_limits<double>::infinity();
     double once = -std::numeric_limits<double>::infinity(); ///< the same with the parameters' gradients, less
                                                             ///< all of them
   };

@@ -256,11 +256,46 @@ void UnitLayouts::findTransformed(std::size_t i, const UnitLayout &layout, Walke
   walked.besideWeights = ofWeights;
 }
 
+/// What a kernel makes again of the memory of tensor `kept`, element by element, for nothing else reads that:
+/// it is written over it. -1: there is none.
+int UnitLayouts::madeOver(int kept, const std::map<int, double> &needed) const {
+  for (int tensor = kept;;) {
+    const Operation *reader = nullptr;
+    for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+      const Operation &op = kind.operations[i];
+      const bool reads = query.remade->isAgain[i] && op.kind != Operation::View &&
+                         std::any_of(op.operands.begin(), op.operands.end(),
+                                     [&](const Use &use) { return info.root[use.tensor] == tensor; });
+      if (reads && reader)
+        return -1;
+      reader = reads ? &op : reader;
+    }
+    const bool goesOn = reader && reader->kind == Operation::Streaming && reader->results.size() == 1 &&
+                        bytes(reader->results[0].tensor) == bytes(kept);
+    if (!goesOn)
+      return -1;
+    tensor = info.root[reader->results[0].tensor];
+    // A kernel that goes on with statistics of rows writes over nothing.
+    const bool isNormalized =
+        std::any_of(kind.operations.begin(), kind.operations.end(), [&](const Operation &op) {
+          return scales(op) && std::any_of(op.operands.begin(), op.operands.end(),
+                                           [&](const Use &use) { return info.root[use.tensor] == tensor; });
+        });
+    if (isNormalized)
+      return -1;
+    if (needed.count(tensor) > 0)
+      return againIn(tensor) >= 0 ? tensor : -1;
+  }
+}
+
 /// Adds to `walk` what is kept for nothing but what is made again of it: it is read for the last time with
 /// that. `from`: the operations for which values are made again, by root tensor; others are with their
-/// segment.
-void UnitLayouts::addSources(const std::vector<Placement> &lies, const std::map<int, double> &needed,
-                             const std::map<int, int> &from, BackwardWalk &walk) const {
+/// segment; `first`: as of mostBesideWeights(). `inPlace` gets what is written over what it is made of, which
+/// then is read when that is. The bytes of what is made again for a unit behind alone, which is gone when the
+/// walk comes to this one.
+double UnitLayouts::addSources(const std::vector<Placement> &lies, const std::map<int, double> &needed,
+                               const std::map<int, std::size_t> &first, const std::map<int, int> &from,
+                               std::set<int> &inPlace, BackwardWalk &walk) const {
   const RemadeUnit &remade = *query.remade;
   std::map<int, double> kept = keptParts(lies);
   for (int output : kind.outputs) // the next unit counts it
@@ -273,6 +308,7 @@ void UnitLayouts::addSources(const std::vector<Placement> &lies, const std::map<
     }
   std::map<int, int> last,
       read; // by root tensor: operations, which the backward pass comes to in descending order
+  std::set<int> forNext;
   for (auto [tensor, part] : needed)
     if (const int segment = againIn(tensor); segment >= 0) {
       const auto made = from.find(tensor);
@@ -287,23 +323,43 @@ void UnitLayouts::addSources(const std::vector<Placement> &lies, const std::map<
         at = std::min(at, found->second);
     for (const Use &use : kind.operations[i].operands) {
       const int tensor = info.root[use.tensor];
-      if (at == std::numeric_limits<int>::max() || kind.tensors[use.tensor].kind != Tensor::Activation)
+      if (kind.tensors[use.tensor].kind != Tensor::Activation)
         continue;
+      if (at == std::numeric_limits<int>::max()) {
+        if (kept.count(tensor) > 0)
+          forNext.insert(tensor);
+        continue;
+      }
       std::map<int, int> &found = kept.count(tensor) > 0 ? read : last;
       const auto [known, isNew] = found.try_emplace(tensor, at);
       known->second = std::min(known->second, at);
     }
   }
   for (auto [tensor, at] : read)
-    if (needed.count(tensor) == 0)
-      walk.values.push_back({static_cast<std::size_t>(at), bytes(tensor) * kept[tensor]});
+    if (needed.count(tensor) == 0) {
+      auto reader = static_cast<std::size_t>(at);
+      if (const int over = madeOver(tensor, needed); over >= 0 && from.count(over) > 0) {
+        inPlace.insert(over);
+        reader = std::min(reader, first.at(over));
+      }
+      walk.values.push_back({reader, bytes(tensor) * kept[tensor]});
+    }
+  double ofNext = 0;
+  for (int tensor : forNext)
+    if (read.count(tensor) == 0 && needed.count(tensor) == 0) {
+      walk.values.push_back({kind.operations.size() - 1, bytes(tensor) * kept[tensor]});
+      ofNext += walk.values.back().bytes;
+    }
+  return ofNext;
 }
 
 /// The backward pass of the unit where what was saved is gone once it was read, and gradients lie over it.
+/// `sourceBytes`: of what was saved, for what a unit behind makes again.
 BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::vector<Placement> &lies,
                                            const std::map<int, double> &needed,
                                            const std::map<int, std::size_t> &first,
-                                           const std::vector<Exchanged> &exchanged) const {
+                                           const std::vector<Exchanged> &exchanged,
+                                           double &sourceBytes) const {
   BackwardWalk walk;
   walk.bytes.reserve(kind.tensors.size());
   walk.ops.reserve(kind.operations.size());
@@ -369,6 +425,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       walked.scores = query.scoresInMemory ? partBytes(i, layout) : 0;
       const auto [scores, queries] = countScores(i, layout);
       walked.isInParts = factors::attentionPartRows(queries, scores, op.causal) < queries;
+      walked.isNarrow = types.activation < kWide;
     } else {
       walked.kind = scales(op) ? WalkedOp::Scaling : reads ? WalkedOp::Pointwise : WalkedOp::Linear;
     }
@@ -385,13 +442,16 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       for (const Use &use : *uses)
         if (use.saved && info.isTrained[i])
           from[info.root[use.tensor]] = static_cast<int>(i);
+  std::set<int> inPlace;
+  if (query.remade)
+    sourceBytes = addSources(lies, needed, first, from, inPlace, walk);
   for (auto [tensor, part] : needed) {
+    if (inPlace.count(tensor) > 0)
+      continue;
     const auto made = from.find(tensor);
     walk.values.push_back({first.at(tensor), bytes(tensor) * part / (tensor == logits ? parts : 1),
                            againIn(tensor), made == from.end() ? -1 : made->second});
   }
-  if (query.remade)
-    addSources(lies, needed, from, walk);
   for (const Exchanged &copy : exchanged)
     walk.values.push_back({copy.reader, copy.bytes});
   for (std::size_t t = 0; t < kind.tensors.size() && logits >= 0; ++t)

@@ -62,10 +62,11 @@ struct KindInfo {
   Code resultCode(int op, int result, int factor) const {
     return codes[firstUse[op] + kind.operations[op].operands.size() + result][factor];
   }
+  /// kWhole where the tensor has no such place.
   Code find(int tensor, const PositionKey &key) const;
-
   /// Whether some operation may split a place of the tensor.
   bool canSplit(int tensor, Code code) const;
+
 private:
   void findTrained();
   void findMasks();
@@ -73,11 +74,11 @@ private:
   std::vector<std::size_t> firstUse;    ///< by operation
 };
 
-/// Where a value lies at one end of an edge, or between its producer and several consumers (a copy that
 /// Places behind the batch at which an axis may split the residual stream, in all units: those that all have,
 /// and dimensions that all may split, in several sizes.
 std::vector<PositionKey> findBoundaryPlaces(const std::vector<std::unique_ptr<KindInfo>> &kinds);
 
+/// Where a value lies at one end of an edge, or between its producer and several consumers (a copy that
 /// serves all of them), and what its gradient still owes there.
 struct ValueLayout {
   Placement value{}, gradient{};
@@ -217,11 +218,13 @@ private:
   double narrowedBytes(std::size_t i, std::size_t o, const UnitLayout &layout) const;
   double exchangedBytes(std::size_t i, std::size_t o, const UnitLayout &layout,
                         const std::vector<Placement> &lies) const;
-  void addSources(const std::vector<Placement> &lies, const std::map<int, double> &needed,
-                  const std::map<int, int> &from, BackwardWalk &walk) const;
+  int madeOver(int kept, const std::map<int, double> &needed) const;
+  double addSources(const std::vector<Placement> &lies, const std::map<int, double> &needed,
+                    const std::map<int, std::size_t> &first, const std::map<int, int> &from,
+                    std::set<int> &inPlace, BackwardWalk &walk) const;
   BackwardWalk describeBackward(const UnitLayout &layout, const std::vector<Placement> &lies,
                                 const std::map<int, double> &needed, const std::map<int, std::size_t> &first,
-                                const std::vector<Exchanged> &exchanged) const;
+                                const std::vector<Exchanged> &exchanged, double &sourceBytes) const;
   void keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
             cost::OpList &recompute) const;
 

@@ -351,15 +351,17 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     return result;
   };
   const double besideWeights = mostBesideWeights(layout, lies, needed, first, forWeights);
-  BackwardWalk walk = describeBackward(layout, lies, needed, first, exchanged);
+  BackwardWalk walk = describeBackward(layout, lies, needed, first, exchanged, cost.sourceBytes);
   const BackwardWalk::Peak peak = walk.find();
   // Where microbatches have copies of what they keep, nothing lies over it, and it is there to the end.
   walk.values.erase(std::remove_if(walk.values.begin(), walk.values.end(),
                                    [](const WalkedValue &value) { return value.segment < 0; }),
                     walk.values.end());
   const double fixedPeak = walk.find().beside;
-  if (query.remade)
-    cost.continuedLess = std::isfinite(peak.continued) ? peak.beside - peak.continued : 0;
+  if (query.remade && std::isfinite(peak.continued)) {
+    cost.continuedLess = peak.beside - peak.continued;
+    cost.continuedMore = std::max(0.0, peak.beside - std::max(0.0, peak.before));
+  }
   if (query.remade) {
     keepSegments(lies, needed, cost);
     cost.transientBytes = scores;
@@ -433,6 +435,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   cost.turnTransientBytes = made + peak.turn;
   cost.exchangedTransientBytes = made + peak.exchanged;
   cost.scatteredTransientBytes = made + peak.scattered;
+  cost.onceScatteredTransientBytes =
+      made + (std::isfinite(peak.scatteredOnce) ? peak.scatteredOnce : peak.scattered);
   cost.lateTransientBytes = made + peak.late;
   cost.lateElements = peak.lateGradients / types.gradient;
   cost.onceTransientBytes = made + peak.once;

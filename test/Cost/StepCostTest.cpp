@@ -60,20 +60,59 @@ TEST(StepCost, GradientsComeWhileActivationsGo) {
   Case one;
   one.shape.asCompiled = true;
   for (UnitCost &unit : one.units)
-    unit.slots = unit.parameters / 2;
+    unit.slots = unit.parameters;
   StepPrice price = one.price();
   // At the end all gradients (5.2e9) are there, and nothing that was saved: more than with the first layer's
   // gradients (8e8), its transient (3e8) and all that was saved (4e9).
   EXPECT_DOUBLE_EQ(price.memory[0].gradients + price.memory[0].transient + price.memory[0].activations,
                    5.2e9);
-  EXPECT_DOUBLE_EQ(price.memory[0].optimizer, 12 * 1.3e9 / 2);
+  EXPECT_DOUBLE_EQ(price.memory[0].optimizer, 12 * 1.3e9);
   one.units[1].savedBytes = 3e9;
   StepPrice much = one.price();
   EXPECT_DOUBLE_EQ(much.memory[0].gradients, 8e8);
   EXPECT_DOUBLE_EQ(much.memory[0].transient, 3e8);
-  // Several are added up from the first on.
+  // Where tensor ranks share the slots of what they all have, they share its gradient, too, once it is made.
+  for (UnitCost &unit : one.units)
+    unit.slots = unit.parameters / 2;
+  StepPrice shared = one.price();
+  EXPECT_DOUBLE_EQ(shared.memory[0].gradients, 4e8);
+  EXPECT_DOUBLE_EQ(shared.memory[0].optimizer, 12 * 1.3e9 / 2);
+  // Several are added up from the first on, whole where ranks do not scatter each.
   one.shape.microbatches = 2;
   EXPECT_DOUBLE_EQ(one.price().memory[0].gradients, 5.2e9);
+  one.shape.data = 2;
+  one.shape.zero = 2;
+  EXPECT_DOUBLE_EQ(one.price().memory[0].gradients, 5.2e9 / 4);
+}
+
+/// What was kept for nothing but what the next unit makes again is gone with that; a chunk's last unit keeps
+/// nothing for the next chunk, which receives what it takes in.
+TEST(StepCost, WhatIsMadeAgainEndsItsSources) {
+  Case one;
+  one.shape.asCompiled = true;
+  one.shape.microbatches = 2;
+  auto passes = [&] {
+    const StageMemory memory = one.price().memory[0];
+    return memory.activations + memory.transient;
+  };
+  for (UnitCost &unit : one.units)
+    unit.turnTransientBytes = 3e8;
+  const double before = passes();
+  for (UnitCost &unit : one.units) {
+    unit.continuesSegment = true;
+    unit.sourceBytes = 1e8;
+    unit.continuedMore = 3e8; // all of the most is where the first segment is made again
+  }
+  EXPECT_DOUBLE_EQ(passes(), before - 1e8);
+  for (UnitCost &unit : one.units)
+    unit.continuedMore = 4e7;
+  EXPECT_DOUBLE_EQ(passes(), before - 4e7);
+  one.shape.pipeline = 2;
+  one.parts = {2, 3};
+  const double handing = one.price().memory[0].activations;
+  for (UnitCost &unit : one.units)
+    unit.sourceBytes = 0;
+  EXPECT_DOUBLE_EQ(one.price().memory[0].activations, handing + 2 * 1e8); // of two microbatches
 }
 
 /// What one layer hands on and the next takes in is there once, though both save it.

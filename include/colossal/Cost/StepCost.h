@@ -61,6 +61,8 @@ struct UnitCost {
   double turnTransientBytes = 0;
   double exchangedTransientBytes = 0; ///< the same where ranks exchange that part while the next is made
   double scatteredTransientBytes = 0; ///< with such a part once it is made, which ranks then scatter
+  double onceScatteredTransientBytes =
+      0; ///< the same with what the unit has made of gradients, less all of them
   /// Of a parameter whose gradient is made before the product that reads it: what there is beside both, and
   /// its elements.
   double lateTransientBytes = 0, lateElements = 0;
@@ -74,8 +76,10 @@ struct UnitCost {
   /// in, which a stage that receives it keeps.
   double againBytes = 0, againInputBytes = 0;
   bool continuesSegment = false, isInOneSegment = false;
-  /// By how much the backward pass takes less than its most from where its first segment is made again.
-  double continuedLess = 0;
+  /// By how much the backward pass takes less than its most from where its first segment is made again; or up
+  /// to there.
+  double continuedLess = 0, continuedMore = 0;
+  double sourceBytes = 0; ///< of `savedBytes`, read for what a unit behind makes again, and gone with that
   double againParameters = 0; ///< elements that operations made again read, for the backward pass as well
   double againTables = 0;     ///< beside them, of tables in which these look up rows, which it does not read
   double maskBytes = 0;       ///< computed from the model's inputs, once for all units that read it
@@ -160,6 +164,11 @@ struct StepShape {
   bool scattersGradients() const { return zero >= 2 || (zero == 1 && asCompiled && microbatches == 1); }
   /// Whether it scatters them as they are made.
   bool scattersInTurns() const { return scattersGradients() && !movesStateOnce(); }
+  /// Whether what it keeps of gradients lies as the optimizer's slots do, of which tensor ranks have parts
+  /// also where they have the same parameter.
+  bool scattersAsSlots() const {
+    return asCompiled && (microbatches == 1 ? pipeline == 1 : scattersInTurns() && data * context > 1);
+  }
   /// Whether what ZeRO 2 and 3 scatter and gather is moved once for all microbatches of a step.
   bool movesStateOnce() const { return asCompiled && pipeline > 1; }
   /// Whether passes of several microbatches stand one behind the other in a program, with copies of what they
@@ -212,7 +221,7 @@ struct StageState {
   double frozen = 0;                  ///< elements of parameters beside them that stay as they are
   double computed = 0;                ///< bytes of what is computed of parameters alone
   /// Elements whose gradients are there at the peak, where they are made while what was saved goes: in a step
-  /// of one microbatch. Below 0: all.
+  /// of one microbatch. Of those that lie as slots, elements of these. Below 0: all.
   double made = -1;
   std::map<int, double> shared;
   GradientReduction reduction;
