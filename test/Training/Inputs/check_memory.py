@@ -82,6 +82,20 @@ check("residual", "data=1", 1, devices=1, seq=None, loss="cross-entropy,logits=l
 check("residual", "data=1", 4, devices=1, seq=None, loss="cross-entropy,logits=logits")
 check("residual", "data=2", 4, "--zero", 2, seq=None, loss="cross-entropy,logits=logits")
 check("residual", "data=2", 4, "--zero", 3, seq=None, loss="cross-entropy,logits=logits")
+# Channels that stay split over a tensor axis, in blocks that are alike and in two widths.
+for mesh, turns, devices in (("model=2", 2, 2), ("data=2,model=2", 1, 4)):
+    check("widths", mesh, turns, "--zero", 0, devices=devices, seq=None, loss="cross-entropy,logits=logits")
+# Small models whose tensor ranks have some weights whole: of what is scattered they share the gradients as the optimizer's slots. What is kept for what the
+# next layer makes again alone is gone with that.
+check("gpt2", "data=2,model=2", 4, "--zero", 2, devices=4, seq=64)
+for model, mesh, devices in (("gpt2", "data=1", 1), ("gpt2", "model=2", 2), ("llama", "data=2,model=2", 4)):
+    check(model, mesh, 1, "--zero", 0, "--recompute", "full", devices=devices, seq=64)
+# How far a result is from its target decides where the forward pass is cut; and a bias that the first layer computes before what it multiplies.
+check("bert", "data=1", 1, "--recompute", "full", devices=1, seq=64, loss="mse,output=last_hidden_state")
+check("t5-encoder", "data=1", 1, "--recompute", "selective", devices=1, seq=64, loss="mse,output=last_hidden_state")
+# Images come into the first stage alone.
+check("vit", "stage=2", 4, "--pipeline-schedule", "1f1b", seq=None, loss="cross-entropy,logits=logits")
+check("bert", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "selective", seq=64, loss="mse,output=last_hidden_state")
 # What is frozen has no gradient and no slots, is stored once, and with ZeRO 3 in parts; below the last that is trained nothing is kept.
 for mesh, turns, zero in (("data=1", 1, 0), ("data=1", 4, 0), ("data=2", 1, 1), ("data=2", 1, 3), ("model=2", 1, 0), ("stage=2", 4, 0)):
     for frozen in (".*(self_attn|mlp).*", ".*layers\\.[12]\\..*"):
