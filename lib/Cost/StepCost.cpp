@@ -178,6 +178,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
                        : isExchanged ? scatteredTransient(shape, cost, cost.exchangedTransientBytes)
                        : isAdded     ? cost.turnTransientBytes
                                      : cost.transientBytes;
+    transient += isOnce ? cost.againComputed : 0;
     // What is gathered for a segment that is made again is there for its backward pass.
     transient += std::max(0.0, cost.againParameters - cost.largest) * gathered;
     // What units before it made again with it is still there.

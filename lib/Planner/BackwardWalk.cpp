@@ -343,17 +343,17 @@ void Walker::attend(std::size_t at) {
   const WalkedOp &op = walk.ops[at];
   for (int result : op.results)
     makeWhole(result);
-  double gradients = 0;
+  double gradients = 0, ofMask = 0;
   std::vector<double> sizes;
   for (int operand : op.operands)
     if (operand != op.mask) {
       sizes.push_back(size(operand));
       gradients += sizes.back();
-    } else if (op.isNarrow && !isOwn(operand)) { // not written over wide slopes
-      gradients += size(operand);
+    } else if (op.isNarrow && !isOwn(operand)) { // not written over wide slopes, but before other gradients
+      ofMask = size(operand);
     }
   if (op.isInParts) {
-    look(op.scores + gradients);
+    look(op.scores + std::max(gradients, ofMask));
   } else {
     look(op.scores + (sizes.empty() ? 0 : sizes.back())); // values' gradient, while the result is read
     double result = 0;
@@ -365,7 +365,7 @@ void Walker::attend(std::size_t at) {
         result += walk.values[v].bytes;
         break;
       }
-    look(op.scores + gradients - result);
+    look(op.scores + std::max(gradients - result, ofMask));
   }
   for (int tensor : op.results)
     release(tensor);
@@ -394,6 +394,7 @@ BackwardWalk::Peak Walker::run() {
         --open[operand];
       continue;
     }
+    alive += op.brought;
     switch (op.kind) {
     case WalkedOp::View: view(op); break;
     case WalkedOp::Linear: add(op); break;
@@ -410,6 +411,7 @@ BackwardWalk::Peak Walker::run() {
       made -= op.earlier;
       break;
     }
+    alive -= op.brought;
     const bool hasMade = op.kind == WalkedOp::Contraction;
     if (!hasMade)
       made += op.parameterGradients;

@@ -41,7 +41,8 @@ struct WalkedOp {
   double beside = 0;             ///< a loss's own tensors beside the gradient
   /// Of a loss in parts: bytes that earlier parts have made of its product's parameters' gradients.
   double earlier = 0;
-  int segment = -1; ///< of those in which the forward pass is made again
+  int segment = -1;   ///< of those in which the forward pass is made again
+  double brought = 0; ///< bytes of copies that ranks bring together for it
 };
 
 /// A value of the forward pass that the backward pass reads.

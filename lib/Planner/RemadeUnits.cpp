@@ -212,6 +212,8 @@ RemadeUnit ForwardPass::describe(std::size_t unit) const {
   for (std::size_t i = 0; i < kind.operations.size(); ++i)
     remade.segments.push_back(segmentOf(first + static_cast<int>(i)) - segmentOf(first));
   remade.continues = first > 0 && segmentOf(first) == segmentOf(first - 1);
+  if (const int ends = remade.segments.back(); segmentOf(first) + ends == segments.back())
+    remade.last = ends;
   return remade;
 }
 

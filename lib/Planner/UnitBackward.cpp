@@ -353,6 +353,14 @@ double UnitLayouts::addSources(const std::vector<Placement> &lies, const std::ma
   return ofNext;
 }
 
+/// Whether contractions are done again, and with them all of a segment at once.
+bool UnitLayouts::makesProducts() const {
+  bool result = query.recompute == Recompute::Full;
+  for (std::size_t i = 0; i < kind.operations.size() && query.remade; ++i)
+    result |= query.remade->isAgain[i] && kind.operations[i].heavy;
+  return result;
+}
+
 /// The backward pass of the unit where what was saved is gone once it was read, and gradients lie over it.
 /// `sourceBytes`: of what was saved, for what a unit behind makes again.
 BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::vector<Placement> &lies,
@@ -430,14 +438,13 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       walked.kind = scales(op) ? WalkedOp::Scaling : reads ? WalkedOp::Pointwise : WalkedOp::Linear;
     }
     walked.segment = query.remade ? query.remade->segments[i] : -1;
+    // Where whole segments are made again what is brought in stays longer.
+    walked.brought = query.remade && !makesProducts() ? broughtIn(i, layout, lies) : 0;
     walk.ops.push_back(std::move(walked));
   }
   // Where contractions are not done again, each value is made for what reads it; else all of a segment are.
   std::map<int, int> from;
-  bool makesProducts = query.recompute == Recompute::Full;
-  for (std::size_t i = 0; i < kind.operations.size() && query.remade; ++i)
-    makesProducts |= query.remade->isAgain[i] && kind.operations[i].heavy;
-  for (std::size_t i = 0; i < kind.operations.size() && query.remade && !makesProducts; ++i)
+  for (std::size_t i = 0; i < kind.operations.size() && query.remade && !makesProducts(); ++i)
     for (const auto *uses : {&kind.operations[i].operands, &kind.operations[i].results})
       for (const Use &use : *uses)
         if (use.saved && info.isTrained[i])

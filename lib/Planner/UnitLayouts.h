@@ -189,11 +189,12 @@ private:
   double paddedPart(const Operation &op) const;
   void findTransformed(std::size_t i, const UnitLayout &layout, WalkedOp &walked) const;
   void findCopied(std::size_t i, const UnitLayout &layout, double parts, WalkedOp &walked) const;
-  double broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const;
+  bool makesProducts() const;
+  double broughtIn(std::size_t i, const UnitLayout &layout, const std::vector<Placement> &lies) const;
   std::pair<double, double> countScores(std::size_t i, const UnitLayout &layout) const;
   double partBytes(std::size_t i, const UnitLayout &layout) const;
   double maskBytes(const UnitLayout &layout) const;
-  void keepComputed(const UnitLayout &layout, UnitCost &cost) const;
+  void keepComputed(const UnitLayout &layout, const BackwardWalk &walk, UnitCost &cost) const;
   double forwardBytes(const UnitLayout &layout, const std::vector<Placement> &lies) const;
   bool scales(const Operation &op) const;
   double lossParts(std::size_t i, const UnitLayout &layout) const;

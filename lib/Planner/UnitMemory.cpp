@@ -10,31 +10,28 @@
 
 namespace colossal::planner {
 
-/// The most that an operation brings in of values that lie otherwise than it takes them, while the backward
-/// pass runs it: what was gathered is gathered again, and is whole while the operation reads it.
-double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const {
-  double most = 0;
-  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
-    const Operation &op = kind.operations[i];
-    std::set<std::pair<int, Placement>> copies;
-    double held = 0;
-    for (std::size_t o = 0; o < op.operands.size(); ++o) {
-      const Use &use = op.operands[o];
-      if (kind.tensors[use.tensor].kind != Tensor::Activation ||
-          !(use.saved || query.recompute == Recompute::Full))
-        continue;
-      if (query.scoresInMemory && use.saved && !query.remade) // a compiled step has kept it
-        continue;
-      const Placement taken = want(static_cast<int>(i), static_cast<int>(o), layout[i]);
-      const double part = share(use.tensor, taken);
-      // What is cut out of what lies there is read where it lies.
-      if (taken != lies[use.tensor] && part >= share(use.tensor, lies[use.tensor]) &&
-          copies.insert({use.tensor, taken}).second)
-        held += bytes(use.tensor) * part;
-    }
-    most = std::max(most, held);
+/// What an operation brings in of values that lie otherwise than it takes them, while the backward pass runs
+/// it: what was gathered is gathered again, and is whole while the operation reads it.
+double UnitLayouts::broughtIn(std::size_t i, const UnitLayout &layout,
+                              const std::vector<Placement> &lies) const {
+  const Operation &op = kind.operations[i];
+  std::set<std::pair<int, Placement>> copies;
+  double held = 0;
+  for (std::size_t o = 0; o < op.operands.size(); ++o) {
+    const Use &use = op.operands[o];
+    if (kind.tensors[use.tensor].kind != Tensor::Activation ||
+        !(use.saved || query.recompute == Recompute::Full))
+      continue;
+    if (query.scoresInMemory && use.saved && !query.remade) // a compiled step has kept it
+      continue;
+    const Placement taken = want(static_cast<int>(i), static_cast<int>(o), layout[i]);
+    const double part = share(use.tensor, taken);
+    // What is cut out of what lies there is read where it lies.
+    if (taken != lies[use.tensor] && part >= share(use.tensor, lies[use.tensor]) &&
+        copies.insert({use.tensor, taken}).second)
+      held += bytes(use.tensor) * part;
   }
-  return most;
+  return held;
 }
 
 /// Masks of attention that are computed from the model's inputs. (Those of parameters are `keepComputed`'s.)
@@ -59,9 +56,11 @@ double UnitLayouts::maskBytes(const UnitLayout &layout) const {
   return sum;
 }
 
-/// What is computed of parameters alone, and kept for the backward pass, or computed for that.
-void UnitLayouts::keepComputed(const UnitLayout &layout, UnitCost &cost) const {
+/// What is computed of parameters alone, and kept for the backward pass, or computed for that: in one
+/// microbatch that makes its operations again, with their segment. `walk`: the backward pass without it.
+void UnitLayouts::keepComputed(const UnitLayout &layout, const BackwardWalk &walk, UnitCost &cost) const {
   std::map<int, double> parts, summed; // by tensor
+  std::map<int, std::size_t> readers;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
     for (std::size_t o = 0; info.isTrained[i] && o < op.operands.size(); ++o) {
@@ -70,10 +69,12 @@ void UnitLayouts::keepComputed(const UnitLayout &layout, UnitCost &cost) const {
       const double part = share(use.tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
       if (tensor.computed > 0 && use.gradientFlops > 0 && !tensor.perSequence)
         summed[use.tensor] = std::max(summed[use.tensor], part);
-      if (use.saved && tensor.computed > 0)
+      if (use.saved && tensor.computed > 0) {
         parts[use.tensor] = std::max(parts[use.tensor], part);
-      else if (o == 1 && tensor.stored > 0 && takesWeightsApart(op))
+        readers.try_emplace(use.tensor, i);
+      } else if (o == 1 && tensor.stored > 0 && takesWeightsApart(op)) {
         cost.takenApart += bytes(use.tensor) * part;
+      }
     }
   }
   auto of = [&](const Tensor &tensor) -> cost::ComputedBytes & {
@@ -81,12 +82,21 @@ void UnitLayouts::keepComputed(const UnitLayout &layout, UnitCost &cost) const {
   };
   for (auto [number, part] : summed)
     of(kind.tensors[number]).sums += kind.tensors[number].elements * types.gradient * part;
+  BackwardWalk again = walk;
   for (auto [number, part] : parts) {
     const Tensor &tensor = kind.tensors[number];
     cost::ComputedBytes &computed = of(tensor);
     const double wide = std::max(1.0, tensor.bytes / types.activation); // no precision narrows it
-    (tensor.perSequence ? computed.perMicrobatch : computed.once) += bytes(number) * wide * part;
+    const double held = bytes(number) * wide * part;
+    (tensor.perSequence ? computed.perMicrobatch : computed.once) += held;
+    const std::size_t reader = readers.at(number);
+    if (!query.remade || query.remade->segments[reader] == query.remade->last)
+      continue;
+    computed.again += held;
+    again.values.push_back({reader, held, query.remade->segments[reader]});
   }
+  if (again.values.size() > walk.values.size())
+    cost.againComputed = std::max(0.0, again.find().once - walk.find().once);
 }
 
 /// The most that a forward pass by itself has at once, but for what the model gives back: what lies in memory
@@ -353,6 +363,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   const double besideWeights = mostBesideWeights(layout, lies, needed, first, forWeights);
   BackwardWalk walk = describeBackward(layout, lies, needed, first, exchanged, cost.sourceBytes);
   const BackwardWalk::Peak peak = walk.find();
+  keepComputed(layout, walk, cost);
   // Where microbatches have copies of what they keep, nothing lies over it, and it is there to the end.
   walk.values.erase(std::remove_if(walk.values.begin(), walk.values.end(),
                                    [](const WalkedValue &value) { return value.segment < 0; }),
@@ -427,9 +438,11 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     cost.partedBytes = 0;
     cost.weightSavedBytes = input;
   }
-  const double made = cost.transientBytes + broughtIn(layout, lies);
+  double made = cost.transientBytes, brought = 0;
+  for (std::size_t i = 0; (!query.remade || makesProducts()) && i < kind.operations.size(); ++i)
+    brought = std::max(brought, broughtIn(i, layout, lies));
+  made += brought;
   cost.maskBytes = maskBytes(layout);
-  keepComputed(layout, cost);
   cost.forwardBytes = forwardBytes(layout, lies);
   cost.transientBytes = made + peak.beside;
   cost.turnTransientBytes = made + peak.turn;

@@ -18,9 +18,10 @@ namespace colossal::cost {
 /// Bytes of what is computed before the first microbatch and kept to the end of the last.
 struct ComputedBytes {
   double once = 0, perMicrobatch = 0;
-  double sums = 0; ///< what several microbatches add up of its gradient
+  double sums = 0;  ///< what several microbatches add up of its gradient
+  double again = 0; ///< of the first two, what one microbatch computes again where its backward pass reads it
   double of(int microbatches) const {
-    return once + perMicrobatch * microbatches + (microbatches > 1 ? sums : 0);
+    return once + perMicrobatch * microbatches + (microbatches > 1 ? sums : -again);
   }
 };
 
@@ -84,6 +85,8 @@ struct UnitCost {
   double againTables = 0;     ///< beside them, of tables in which these look up rows, which it does not read
   double maskBytes = 0;       ///< computed from the model's inputs, once for all units that read it
   ComputedBytes computed;     ///< of parameters alone, and read by passes
+  /// By how much the backward pass of the only microbatch takes more for what it computes again of them.
+  double againComputed = 0;
   double takenApart = 0; ///< parts of weights, made of these once for all microbatches where they are whole
   std::map<int, ComputedBytes> sharedComputed; ///< the same of what several units read, by shared number
   double parameters = 0;                       ///< elements stored on a rank

@@ -93,6 +93,10 @@ for model, mesh, devices in (("gpt2", "data=1", 1), ("gpt2", "model=2", 2), ("ll
 # How far a result is from its target decides where the forward pass is cut; and a bias that the first layer computes before what it multiplies.
 check("bert", "data=1", 1, "--recompute", "full", devices=1, seq=64, loss="mse,output=last_hidden_state")
 check("t5-encoder", "data=1", 1, "--recompute", "selective", devices=1, seq=64, loss="mse,output=last_hidden_state")
+# Biases that are computed of parameters are computed again with what reads them; and what ranks bring together for an operation is there while it runs.
+check("swin", "data=1", 1, "--recompute", "selective", devices=1, seq=None, loss="cross-entropy,logits=logits")
+check("bloom", "model=2", 1, "--recompute", "selective", seq=64)
+check("bert", "model=2", 1, "--recompute", "selective", seq=64, loss="mse,output=last_hidden_state")
 # Images come into the first stage alone.
 check("vit", "stage=2", 4, "--pipeline-schedule", "1f1b", seq=None, loss="cross-entropy,logits=logits")
 check("bert", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "selective", seq=64, loss="mse,output=last_hidden_state")
