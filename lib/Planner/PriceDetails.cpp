@@ -139,7 +139,8 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   std::size_t unit = 0;
   // Of the first stage's parameters; and those that products read, of one copy of what units share.
   double readAgain = 0, narrowedAgain = 0, narrowed = 0;
-  std::set<int> known;
+  std::set<int> known, added;
+  double ofTables = 0; // bytes of sums over context ranks of what several units share
   std::vector<double> collective(plan.pipeline, 0);
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit) {
@@ -153,6 +154,9 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
       narrowed += cost.narrowed;
       for (auto [number, copied] : cost.sharedNarrowed)
         narrowed -= known.insert(number).second ? 0 : copied;
+      for (const auto &[number, sum] : cost.sharedReduction)
+        if (sum.contextBytes > 0 && added.insert(number).second)
+          ofTables += sum.contextBytes;
       for (const auto &[name, bytes] : cost.bytesByCollective)
         price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
     }
@@ -160,7 +164,9 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   const double updatedLater = findUpdatedLater(stages);
   const int ranks = plan.data * plan.context;
   const cost::GradientReduction &sums = stages[0].reduction;
-  const double summed = sums.bytes - (plan.zero > 0 ? sums.contextBytes : 0);
+  // Context ranks have the same parameters: a program sums over them and the data ranks at once.
+  const bool isAtOnce = plan.zero > 0 || plan.task.scoresInMemory;
+  const double summed = sums.bytes - (isAtOnce ? sums.contextBytes : 0);
   double elsewhere = 0; // elements of gradients that a rank has none of when data ranks share theirs
   if (summed > 0 && !plan.task.scoresInMemory) {
     price.bytesByCollective["all-reduce (tensor)"] += summed;
@@ -188,8 +194,19 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
     if (plan.zero == 0) {
       // The stage that updates a parameter for others needs parts of their sums, not whole ones.
       const double scattered = costs.types.reduced * updatedLater;
+      // Of what is summed over context ranks. They share the sum of a tied table until rows are added to it.
+      const double context = plan.context, moved = context > 1 ? 2 * (context - 1) / context : 1,
+                   table = isAtOnce ? ofTables / moved : 0,
+                   overBoth = isAtOnce ? sums.contextBytes / moved - table : 0;
+      if (table > 0) {
+        price.bytesByCollective["reduce-scatter (tensor)"] += ofTables / 2;
+        price.bytesByCollective["all-gather (tensor)"] += ofTables / 2;
+      }
       price.bytesByCollective["all-reduce (data)"] =
-          cost::CostModel::bytesMoved(cost::Collective::AllReduce, gradients - scattered, plan.data);
+          cost::CostModel::bytesMoved(cost::Collective::AllReduce, overBoth, ranks) +
+          cost::CostModel::bytesMoved(cost::Collective::AllReduce,
+                                      gradients - scattered - overBoth - table * (1 - 1 / context),
+                                      plan.data);
       if (scattered > 0)
         price.bytesByCollective["reduce-scatter (data)"] =
             cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, scattered, plan.data);
