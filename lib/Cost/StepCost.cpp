@@ -391,9 +391,10 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
       work.forward += amount * cost.forward;
       work.backward += amount * cost.backward;
       work.weightGradient += amount * cost.weightGradient;
+      const bool handsOver =
+          i + 1 == size && unit + 1 < order.units.size() && !shape.isMergedIntoNext(problem.work.size());
       work.activationBytes +=
-          amount * (cost.saved(splitsBackward(shape.schedule)) -
-                    (i + 1 == size && unit + 1 < order.units.size() ? cost.sourceBytes : 0));
+          amount * (cost.saved(splitsBackward(shape.schedule)) - (handsOver ? cost.sourceBytes : 0));
       if (i > 0)
         work.activationBytes -= amount * cost.savedWith(order.kinds[order.units[unit - 1]]);
       else if (unit > 0)

@@ -62,8 +62,8 @@ struct UnitCost {
   double turnTransientBytes = 0;
   double exchangedTransientBytes = 0; ///< the same where ranks exchange that part while the next is made
   double scatteredTransientBytes = 0; ///< with such a part once it is made, which ranks then scatter
-  double onceScatteredTransientBytes =
-      0; ///< the same with what the unit has made of gradients, less all of them
+  /// The same with what the unit has made of gradients, less all of them.
+  double onceScatteredTransientBytes = 0;
   /// Of a parameter whose gradient is made before the product that reads it: what there is beside both, and
   /// its elements.
   double lateTransientBytes = 0, lateElements = 0;

@@ -92,8 +92,8 @@ struct RemadeUnit {
   std::vector<int>
       segments;           ///< by operation: which of the unit's segments, each of which is made again at once
   bool continues = false; ///< its first segment began in the unit before
-  int last =
-      -1; ///< of its segments, that which ends the forward pass, of which nothing is made again; -1: none
+  /// Of its segments, that which ends the forward pass, of which nothing is made again; -1: none.
+  int last = -1;
   friend bool operator==(const RemadeUnit &a, const RemadeUnit &b) {
     return a.fates == b.fates && a.isAgain == b.isAgain && a.segments == b.segments &&
            a.continues == b.continues && a.last == b.last;

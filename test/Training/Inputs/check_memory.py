@@ -97,8 +97,10 @@ check("t5-encoder", "data=1", 1, "--recompute", "selective", devices=1, seq=64, 
 check("swin", "data=1", 1, "--recompute", "selective", devices=1, seq=None, loss="cross-entropy,logits=logits")
 check("bloom", "model=2", 1, "--recompute", "selective", seq=64)
 check("bert", "model=2", 1, "--recompute", "selective", seq=64, loss="mse,output=last_hidden_state")
+# In 16 bits the gradient of a trained mask lies beside its scores, which are wide.
+check("t5-encoder", "data=1", 4, "--precision", "bf16", devices=1, seq=64, loss="mse,output=last_hidden_state", least=0.99)
 # Images come into the first stage alone.
-check("vit", "stage=2", 4, "--pipeline-schedule", "1f1b", seq=None, loss="cross-entropy,logits=logits")
+check("vit", "stage=2", 4, "--pipeline-schedule", "zb-h1", seq=None, loss="cross-entropy,logits=logits")
 check("bert", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "selective", seq=64, loss="mse,output=last_hidden_state")
 # What is frozen has no gradient and no slots, is stored once, and with ZeRO 3 in parts; below the last that is trained nothing is kept.
 for mesh, turns, zero in (("data=1", 1, 0), ("data=1", 4, 0), ("data=2", 1, 1), ("data=2", 1, 3), ("model=2", 1, 0), ("stage=2", 4, 0)):
