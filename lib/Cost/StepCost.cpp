@@ -107,17 +107,18 @@ double StepCost::scatterSeconds(const StepShape &shape, double parameters) const
   return shape.zero < 2 ? 0 : exchangeSeconds(shape, Collective::ReduceScatter, types.reduced * parameters);
 }
 
-/// What the backward pass of a unit takes where a gradient is whole until ranks have scattered it (`whole`),
-/// and a parameter while it is read: in the product of a loss in parts all the time, and where the product
-/// with it comes behind its gradient until that is scattered.
-double StepCost::scatteredTransient(const StepShape &shape, const UnitCost &cost, double whole) const {
+/// What the backward pass of a unit takes where a gradient is whole until ranks have scattered it (`whole`;
+/// `without` it), and a parameter while it is read: in the product of a loss in parts all the time, and where
+/// the product with it comes behind its gradient until that is scattered.
+double StepCost::scatteredTransient(const StepShape &shape, const UnitCost &cost, double whole,
+                                    double without) const {
   const double read = shape.zero >= 3 ? cost.largest * types.read() : 0;
   if (cost.partedBytes > 0)
     return whole + read;
   const double part = types.gradient / (shape.data * shape.context),
                held = types.read() + types.gradient + part;
-  return std::max({whole, cost.transientBytes + read,
-                   shape.zero >= 3 ? cost.lateTransientBytes + cost.lateElements * held : 0.0});
+  return std::max(
+      {whole, without + read, shape.zero >= 3 ? cost.lateTransientBytes + cost.lateElements * held : 0.0});
 }
 
 /// What the backward pass of chunk `c`, whose units end before `unit`, takes beside what microbatches keep.
@@ -166,19 +167,22 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     // Of what is scattered the unit has not made all when it has its most: the peak over its operations is
     // convex in what ranks keep of gradients, so that it is no more than between those of all of them, and of
     // nothing.
-    const double part = gradient * kept(cost), lasting = part / types.gradient,
-                 between = (1 - lasting) * cost.turnTransientBytes +
-                           lasting * (cost.onceTransientBytes + cost.parameters * types.gradient),
-                 early = std::max(0.0, cost.turnTransientBytes + (cost.parameters - cost.largest) * part -
-                                           between);
-    double transient = isFixed       ? cost.fixedTransientBytes
-                       : splits      ? cost.weightTransientBytes
-                       : isScattered ? scatteredTransient(shape, cost, cost.turnTransientBytes - early)
-                       : isOnce      ? cost.onceTransientBytes
-                       : isExchanged ? scatteredTransient(shape, cost, cost.exchangedTransientBytes)
-                       : isAdded     ? cost.turnTransientBytes
-                                     : cost.transientBytes;
-    transient += isOnce ? cost.againComputed : 0;
+    const double turn = cost.turnTransientBytes + (isOnce ? cost.againComputedInTurns : 0),
+                 once = cost.onceTransientBytes + (isOnce ? cost.againComputed : 0);
+    const double part = gradient * kept(cost), lasting = part / types.gradient;
+    auto atPeak = [&](double beside) { // less what is not made yet of what has been made in the end
+      const double all = (1 - lasting) * beside + lasting * (once + cost.parameters * types.gradient);
+      return std::min(beside, all - (cost.parameters - cost.largest) * part);
+    };
+    double transient =
+        isFixed       ? cost.fixedTransientBytes
+        : splits      ? cost.weightTransientBytes
+        : isScattered ? scatteredTransient(shape, cost, atPeak(turn), atPeak(cost.transientBytes))
+        : isOnce      ? once
+        : isExchanged ? scatteredTransient(shape, cost, cost.exchangedTransientBytes, cost.transientBytes)
+        : isAdded     ? cost.turnTransientBytes
+                      : cost.transientBytes;
+    transient += isOnce && (isFixed || splits) ? cost.againComputed : 0;
     // What is gathered for a segment that is made again is there for its backward pass.
     transient += std::max(0.0, cost.againParameters - cost.largest) * gathered;
     // What units before it made again with it is still there.

@@ -127,11 +127,20 @@ std::string validate(const FactorGraph &graph) {
     }
     if (std::string error = checkTensors(kind); !error.empty())
       return where + ": " + error;
+    for (const TableUse &use : kind.tables)
+      if (use.operation < 0 || use.operation >= static_cast<int>(kind.operations.size()) || use.operand < 0 ||
+          use.operand >= static_cast<int>(kind.operations[use.operation].operands.size()))
+        return where + ": a table is read by an operand that is not there";
     for (const auto *boundary : {&kind.inputs, &kind.outputs})
       for (int tensor : *boundary)
         if (tensor < 0 || tensor >= static_cast<int>(kind.tensors.size()))
           return where + ": its boundary names a tensor that is not there";
   }
+  for (const Table &table : graph.tables)
+    for (auto [unit, place] : table.uses)
+      if (unit < 0 || unit >= static_cast<int>(graph.units.size()) || place < 0 ||
+          place >= static_cast<int>(graph.kinds[graph.units[unit]].tables.size()))
+        return "tables: one is read where no unit does";
   if (!graph.ids.empty() && graph.ids.size() != graph.units.size())
     return "ids: there must be those of every unit";
   for (std::size_t u = 0; u < graph.units.size(); ++u) {

@@ -55,6 +55,7 @@ private:
   std::vector<bool> isGone;                      ///< by value
   double alive = 0, kept = 0, made = 0, all = 0; ///< made: gradients of parameters
   double sent = 0;        ///< of the last parameter's gradient, which ranks may still exchange
+  double underWay = 0;    ///< bytes of gradients that ranks are exchanging
   bool isInFirst = false; ///< the walk has come to the first segment
   BackwardWalk::Peak peak;
 };
@@ -311,6 +312,8 @@ void Walker::contract(std::size_t at) {
     }
     if (isLater)
       continue;
+    alive += op.exchanged; // while the others run
+    underWay += op.exchanged;
     look(op.copied);
     // The product reads the copy, and what was copied is gone, where nothing else is to read it.
     double copied = op.copied;
@@ -332,6 +335,7 @@ void Walker::contract(std::size_t at) {
     const double whole = alive - kept + op.parameterGradients;
     peak.scattered = std::max(peak.scattered, whole);
     peak.scatteredOnce = std::max(peak.scatteredOnce, whole + made - all);
+    alive -= op.exchanged;
   }
   for (int result : op.results)
     release(result);
@@ -384,9 +388,15 @@ BackwardWalk::Peak Walker::run() {
   double loss = walk.loss;
   for (std::size_t i = walk.ops.size(); i-- > 0;) {
     const WalkedOp &op = walk.ops[i];
-    enter(i, op.segment != segment ? op.segment : -1);
-    segment = op.segment;
-    isInFirst |= segment == 0;
+    // A segment is made again where it is read first.
+    const bool reads = op.kind != WalkedOp::View && op.kind != WalkedOp::Linear;
+    const bool isNew = reads && op.segment != segment;
+    enter(i, isNew ? op.segment : -1);
+    segment = reads ? op.segment : segment;
+    // What ranks exchange stays where it was made until it is read.
+    const double exchanged = reads ? underWay : 0;
+    underWay -= exchanged;
+    isInFirst |= op.segment == 0;
     const bool isReached = op.kind == WalkedOp::Loss || std::any_of(op.results.begin(), op.results.end(),
                                                                     [&](int r) { return !parts[r].empty(); });
     if (!isReached) {
@@ -394,7 +404,7 @@ BackwardWalk::Peak Walker::run() {
         --open[operand];
       continue;
     }
-    alive += op.brought;
+    alive += op.brought + exchanged;
     switch (op.kind) {
     case WalkedOp::View: view(op); break;
     case WalkedOp::Linear: add(op); break;
@@ -411,7 +421,7 @@ BackwardWalk::Peak Walker::run() {
       made -= op.earlier;
       break;
     }
-    alive -= op.brought;
+    alive -= op.brought + exchanged;
     const bool hasMade = op.kind == WalkedOp::Contraction;
     if (!hasMade)
       made += op.parameterGradients;

@@ -27,6 +27,7 @@ struct WalkedOp {
   /// and of its operands' as it makes them, which are then summed up or scattered; 0: as they lie.
   double taken = 0;
   std::vector<double> made = {};
+  double exchanged = 0;                      ///< of `made`, what ranks then bring to where it lies
   double copied = 0;                         ///< bytes of a copy that its parameter's gradient is made from
   double besideInput = 0, besideWeights = 0; ///< that the gradients of a convolution have while they are made
   /// Of parts that the input's gradient is put together of, by the kernel that goes on with it.

@@ -427,13 +427,19 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
       price.memory[s].io += samples * input.bytes;
   }
   price.memory[stageOf.back()].io += samples * p->graph.lossBytes * cell.kinds[cell.units.back()].resultShare;
-  // Tables that a compiled step reads lie beside the parameters. An evaluation takes all samples at once, and
-  // has its own.
-  for (StageMemory &memory : price.memory)
-    if (plan.task.scoresInMemory)
-      memory.parameters +=
-          p->graph.constantBytes +
-          p->graph.constantBytesPerSequence * (plan.microbatch + (plan.microbatches() > 1 ? samples : 0));
+  // Tables that a compiled step reads lie beside the parameters, as what is read of them. An evaluation takes
+  // all samples at once, and has its own.
+  for (const factors::Table &table : p->graph.tables) {
+    std::vector<double> parts(price.memory.size(), table.uses.empty() ? 1 : 0);
+    for (auto [unit, place] : table.uses) {
+      double &part = parts[stageOf[unit]];
+      part = std::max(part, cell.kinds[cell.units[unit]].tableParts[place]);
+    }
+    const double whole =
+        table.bytes + table.bytesPerSequence * (plan.microbatch + (plan.microbatches() > 1 ? samples : 0));
+    for (std::size_t s = 0; plan.task.scoresInMemory && s < parts.size(); ++s)
+      price.memory[s].parameters += whole * parts[s];
+  }
   // What an evaluation gives back, and what its passes have, lies where a step has its activations, as far as
   // they reach.
   const int lastStage = stageOf.back();

@@ -353,6 +353,20 @@ double UnitLayouts::addSources(const std::vector<Placement> &lies, const std::ma
   return ofNext;
 }
 
+/// Whether ranks exchange what has a placement on its way to the operation that made the tensor, views or
+/// not.
+bool UnitLayouts::isMoved(int tensor, Placement placement, const UnitLayout &layout,
+                          const std::vector<Placement> &lies) const {
+  while (placement == lies[tensor]) {
+    const int maker = info.producer[tensor];
+    if (maker < 0 || kind.operations[maker].kind != Operation::View)
+      return false;
+    placement = want(maker, 0, layout[maker]);
+    tensor = kind.operations[maker].operands[0].tensor;
+  }
+  return true;
+}
+
 /// Whether contractions are done again, and with them all of a segment at once.
 bool UnitLayouts::makesProducts() const {
   bool result = query.recompute == Recompute::Full;
@@ -422,9 +436,11 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
                      share(op.results[0].tensor, gradientWant(number, 0, layout[i])) / ofParts;
       for (std::size_t o = 0; o < op.operands.size(); ++o)
         if (const Use &use = op.operands[o];
-            kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0)
-          walked.made.push_back(bytes(use.tensor) *
-                                share(use.tensor, gradientHave(number, static_cast<int>(o), layout[i])));
+            kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0) {
+          const Placement made = gradientHave(number, static_cast<int>(o), layout[i]);
+          walked.made.push_back(bytes(use.tensor) * share(use.tensor, made));
+          walked.exchanged += isMoved(use.tensor, made, layout, lies) ? walked.made.back() : 0;
+        }
       for (std::size_t o = 2; o < op.operands.size(); ++o)
         walked.sumsRows |= kind.tensors[op.operands[o].tensor].kind == Tensor::Parameter &&
                            !hasLastDimension(op, op.operands[o]);
@@ -438,7 +454,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       walked.kind = scales(op) ? WalkedOp::Scaling : reads ? WalkedOp::Pointwise : WalkedOp::Linear;
     }
     walked.segment = query.remade ? query.remade->segments[i] : -1;
-    // Where whole segments are made again what is brought in stays longer.
+    // Where whole segments are made again, what is brought in is as well, and stays until it is read.
     walked.brought = query.remade && !makesProducts() ? broughtIn(i, layout, lies) : 0;
     walk.ops.push_back(std::move(walked));
   }
@@ -460,7 +476,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
                            againIn(tensor), made == from.end() ? -1 : made->second});
   }
   for (const Exchanged &copy : exchanged)
-    walk.values.push_back({copy.reader, copy.bytes});
+    walk.values.push_back({copy.reader, copy.bytes, copy.segment});
   for (std::size_t t = 0; t < kind.tensors.size() && logits >= 0; ++t)
     if (info.root[t] == logits)
       walk.bytes[t] /= parts;

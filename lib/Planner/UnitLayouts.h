@@ -190,6 +190,9 @@ private:
   void findTransformed(std::size_t i, const UnitLayout &layout, WalkedOp &walked) const;
   void findCopied(std::size_t i, const UnitLayout &layout, double parts, WalkedOp &walked) const;
   bool makesProducts() const;
+  bool isMoved(int tensor, Placement placement, const UnitLayout &layout,
+               const std::vector<Placement> &lies) const;
+  double tablePart(const factors::TableUse &use, const UnitLayout &layout) const;
   double broughtIn(std::size_t i, const UnitLayout &layout, const std::vector<Placement> &lies) const;
   std::pair<double, double> countScores(std::size_t i, const UnitLayout &layout) const;
   double partBytes(std::size_t i, const UnitLayout &layout) const;
@@ -215,6 +218,7 @@ private:
     int tensor;
     std::size_t reader;
     double bytes;
+    int segment; ///< in which it is made again; -1: it is kept
   };
   double narrowedBytes(std::size_t i, std::size_t o, const UnitLayout &layout) const;
   double exchangedBytes(std::size_t i, std::size_t o, const UnitLayout &layout,

@@ -34,6 +34,18 @@ double UnitLayouts::broughtIn(std::size_t i, const UnitLayout &layout,
   return held;
 }
 
+/// A rank's part of a table that an operation reads.
+double UnitLayouts::tablePart(const factors::TableUse &use, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[use.operation];
+  double part = 1;
+  for (const FactorPosition &place : op.operands[use.operand].places)
+    if (std::find(use.dims.begin(), use.dims.end(), place.dim) != use.dims.end()) {
+      const double size = op.factors[place.factor].size, ranks = ranksOf(place.factor, layout[use.operation]);
+      part *= std::ceil(size / ranks) / size;
+    }
+  return part;
+}
+
 /// Masks of attention that are computed from the model's inputs. (Those of parameters are `keepComputed`'s.)
 double UnitLayouts::maskBytes(const UnitLayout &layout) const {
   // They are made of what no precision narrows.
@@ -90,13 +102,16 @@ void UnitLayouts::keepComputed(const UnitLayout &layout, const BackwardWalk &wal
     const double held = bytes(number) * wide * part;
     (tensor.perSequence ? computed.perMicrobatch : computed.once) += held;
     const std::size_t reader = readers.at(number);
-    if (!query.remade || query.remade->segments[reader] == query.remade->last)
-      continue;
-    computed.again += held;
-    again.values.push_back({reader, held, query.remade->segments[reader]});
+    const bool isKept = !query.remade || query.remade->segments[reader] == query.remade->last;
+    computed.again += isKept ? 0 : held;
+    if (!isKept || tensor.shared < 0) // units before read what is shared as well
+      again.values.push_back({reader, held, isKept ? -1 : query.remade->segments[reader]});
   }
-  if (again.values.size() > walk.values.size())
-    cost.againComputed = std::max(0.0, again.find().once - walk.find().once);
+  if (again.values.size() > walk.values.size()) {
+    const BackwardWalk::Peak with = again.find(), without = walk.find();
+    cost.againComputed = with.once - without.once;
+    cost.againComputedInTurns = with.turn - without.turn;
+  }
 }
 
 /// The most that a forward pass by itself has at once, but for what the model gives back: what lies in memory
@@ -298,12 +313,13 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       const double padded = o == 0 ? paddedPart(op) : 1;
       if (!use.saved)
         continue;
+      const int segment = againIn(info.root[use.tensor]);
       if (const double held = exchangedBytes(i, o, layout, lies);
-          held > 0 && againIn(info.root[use.tensor]) < 0) {
+          held > 0 && (segment < 0 || makesProducts())) {
         // One copy for all that take it alike, which the backward pass comes to last at the first of them.
         const Placement taken = want(static_cast<int>(i), static_cast<int>(o), layout[i]);
         if (copied.insert({use.tensor, taken}).second)
-          exchanged.push_back({use.tensor, i, held});
+          exchanged.push_back({use.tensor, i, held, segment});
       } else {
         need(needed, use.tensor, padded * share(use.tensor, lies[use.tensor]));
         first.try_emplace(info.root[use.tensor], i);
@@ -332,10 +348,10 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       scores += countScores(i, layout).first * types.activation;
   }
   for (std::size_t e = 0; e < exchanged.size();) {
-    const auto [tensor, reader, held] = exchanged[e];
+    const auto [tensor, reader, held, segment] = exchanged[e];
     if (needed.count(info.root[tensor]) > 0 ||
-        isReadAgain(info.root[tensor], layout, lies)) { // beside what others read
-      copies += held;
+        (segment < 0 && isReadAgain(info.root[tensor], layout, lies))) { // beside what others read
+      copies += segment < 0 ? held : 0;
       ++e;
     } else { // in its place
       need(needed, tensor, held / bytes(tensor));
@@ -439,7 +455,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     cost.weightSavedBytes = input;
   }
   double made = cost.transientBytes, brought = 0;
-  for (std::size_t i = 0; (!query.remade || makesProducts()) && i < kind.operations.size(); ++i)
+  for (std::size_t i = 0; !query.remade && i < kind.operations.size(); ++i)
     brought = std::max(brought, broughtIn(i, layout, lies));
   made += brought;
   cost.maskBytes = maskBytes(layout);
@@ -455,6 +471,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   cost.onceTransientBytes = made + peak.once;
   cost.weightTransientBytes = made + besideWeights;
   cost.fixedTransientBytes = made + fixedPeak;
+  for (const factors::TableUse &use : kind.tables)
+    cost.tableParts.push_back(tablePart(use, layout));
   if (!kind.results.empty())
     cost.resultShare = share(kind.results.front(), lies[kind.results.front()]);
   for (int tensor : kind.results)

@@ -86,6 +86,15 @@ TEST(FactorGraph, ValidationNamesWhatIsWrong) {
   graph.kinds[0].operations[1].operands[0] = use(9);
   EXPECT_EQ(validate(graph), "kinds[0] (block): operation 'product' names a tensor that is not there");
   graph.kinds[0] = block();
+  graph.kinds[0].tables = {{1, 0, {0}}};
+  graph.tables = {{8, 0, {{0, 0}, {1, 0}}}};
+  EXPECT_EQ(validate(graph), "");
+  graph.tables[0].uses[1] = {1, 1};
+  EXPECT_EQ(validate(graph), "tables: one is read where no unit does");
+  graph.tables.clear();
+  graph.kinds[0].tables[0].operand = 9;
+  EXPECT_EQ(validate(graph), "kinds[0] (block): a table is read by an operand that is not there");
+  graph.kinds[0] = block();
   graph.kinds[0].outputs.clear();
   EXPECT_EQ(validate(graph), "units[1]: takes 1 tensors, the unit before gives 0");
 }

@@ -98,6 +98,37 @@ TEST(BackwardWalk, WhatIsMadeAgainComesWithItsSegmentOrItsReader) {
   EXPECT_DOUBLE_EQ(walk.find().beside, 1 + 1 + 4 + 1 + 4);
 }
 
+TEST(BackwardWalk, ASegmentIsMadeAgainWhereItIsReadFirst) {
+  BackwardWalk walk = makeFeedForward();
+  walk.values = {{0, 1, 0}, {1, 1, 0}, {2, 4, 0}, {3, 4, 0}};
+  // Behind the layer what it gives is repeated, which reads nothing.
+  walk.bytes.push_back(20);
+  walk.ops.push_back({WalkedOp::View, {4}, {static_cast<int>(walk.bytes.size()) - 1}});
+  walk.outputs = walk.ops.back().results;
+  for (WalkedOp &op : walk.ops)
+    op.segment = 0;
+  EXPECT_DOUBLE_EQ(walk.find().beside, 20 + 1);
+}
+
+TEST(BackwardWalk, WhatRanksExchangeLiesWhereItWasMadeUntilItIsRead) {
+  BackwardWalk walk;
+  walk.bytes = {1, 1, 1};
+  walk.ops = {{WalkedOp::Attention, {0}, {1}}, {WalkedOp::Contraction, {1}, {2}}};
+  walk.ops[0].scores = 10;
+  walk.ops[1].made = {1};
+  walk.outputs = {2};
+  const double without = walk.find().beside;
+  walk.ops[1].exchanged = 1;
+  EXPECT_DOUBLE_EQ(walk.find().beside, without + 1);
+  // It is gone when the next but one comes.
+  walk.bytes.push_back(1);
+  walk.ops.insert(walk.ops.begin(), {WalkedOp::Attention, {3}, {0}});
+  walk.ops[0].scores = 20;
+  const double next = walk.find().beside;
+  walk.ops[2].exchanged = 0;
+  EXPECT_DOUBLE_EQ(walk.find().beside, next);
+}
+
 TEST(BackwardWalk, LogitsBecomeTheirGradient) {
   BackwardWalk walk;
   walk.bytes = {1, 100};

@@ -85,8 +85,10 @@ struct UnitCost {
   double againTables = 0;     ///< beside them, of tables in which these look up rows, which it does not read
   double maskBytes = 0;       ///< computed from the model's inputs, once for all units that read it
   ComputedBytes computed;     ///< of parameters alone, and read by passes
-  /// By how much the backward pass of the only microbatch takes more for what it computes again of them.
-  double againComputed = 0;
+  /// By how much the backward pass of the only microbatch takes more on top of that for what it computes
+  /// again (below 0: less, where that was read before its peak), without and with parts of gradients on their
+  /// way.
+  double againComputed = 0, againComputedInTurns = 0;
   double takenApart = 0; ///< parts of weights, made of these once for all microbatches where they are whole
   std::map<int, ComputedBytes> sharedComputed; ///< the same of what several units read, by shared number
   double parameters = 0;                       ///< elements stored on a rank
@@ -104,8 +106,9 @@ struct UnitCost {
   std::map<int, double> sharedElsewhere;                           ///< of `elsewhere`
   double outputBytes = 0;  ///< that a rank hands to the next stage: its part of what all axes hold
   double forwardBytes = 0; ///< the most that a forward pass has at once, but for what the model gives back
-  double resultShare = 1;  ///< a rank's part of the first thing that the model gives back
-  double resultBytes = 0;  ///< of a rank's part of what the model gives back
+  std::vector<double> tableParts; ///< a rank's part of each table that the unit reads
+  double resultShare = 1;         ///< a rank's part of the first thing that the model gives back
+  double resultBytes = 0;         ///< of a rank's part of what the model gives back
   std::map<std::string, double> bytesByCollective;   ///< moved by a rank, forward and backward
   std::map<std::string, double> secondsByCollective; ///< the same; their sum is `collective`
 
@@ -291,7 +294,7 @@ public:
   const StateTypes types;
 
 private:
-  double scatteredTransient(const StepShape &shape, const UnitCost &cost, double whole) const;
+  double scatteredTransient(const StepShape &shape, const UnitCost &cost, double whole, double without) const;
   /// Raises `stage.transient` to what the backward pass of chunk `c` takes, whose units end before `unit`.
   void addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
                     StageState &stage) const;

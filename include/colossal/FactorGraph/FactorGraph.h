@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace colossal::factors {
@@ -109,6 +110,19 @@ struct Tensor {
   int begin = 0, end = 0;
 };
 
+/// Where an operation of a unit reads a table of a program, or something that is computed of one element by
+/// element.
+struct TableUse {
+  int operation = 0, operand = 0;
+  std::vector<int> dims; ///< of the operand, in which the table has its elements
+};
+
+/// What is computed when a program is loaded, of constants and of what is not trained, and stays there.
+struct Table {
+  double bytes = 0, bytesPerSequence = 0;
+  std::vector<std::pair<int, int>> uses; ///< unit, and place among its kind's `tables`
+};
+
 /// A kind of unit. Operations in order; tensors that come in and go out are the residual stream, or several.
 struct UnitKind {
   std::string name; ///< "embedding", "block", "head"
@@ -116,6 +130,7 @@ struct UnitKind {
   std::vector<Operation> operations;
   std::vector<int> inputs, outputs; ///< tensors of the boundary, in the order of the neighbouring unit's
   std::vector<int> results;         ///< tensors that the model gives back
+  std::vector<TableUse> tables;
 
   /// Trained elements; those with a `shared` number count here, too.
   double parameters() const;
@@ -151,9 +166,7 @@ struct FactorGraph {
   double sequence = 0;
   std::vector<GivenInput> inputs;
   double lossBytes = 0; ///< of what the loss takes in beside them, for one sequence: lies as the first result
-  /// Of tables that passes read and that no input and no parameter is in that is trained or frozen, and what
-  /// they have more for each sequence.
-  double constantBytes = 0, constantBytesPerSequence = 0;
+  std::vector<Table> tables;  ///< one that has no uses is whole on all ranks
   std::string batchDimension; ///< how the batch was found, for reports
 
   /// Trained elements; shared ones once.

@@ -97,6 +97,11 @@ check("t5-encoder", "data=1", 1, "--recompute", "selective", devices=1, seq=64, 
 check("swin", "data=1", 1, "--recompute", "selective", devices=1, seq=None, loss="cross-entropy,logits=logits")
 check("bloom", "model=2", 1, "--recompute", "selective", seq=64)
 check("bert", "model=2", 1, "--recompute", "selective", seq=64, loss="mse,output=last_hidden_state")
+# Where whole segments are made again, so is what ranks bring together, and stays until it is read, as do gradients that ranks exchange
+# meanwhile; tables count as what a rank reads of them, and are gone before other segments have their most.
+check("bert", "model=2", 1, "--recompute", "full", seq=64, loss="mse,output=last_hidden_state")
+for mesh, turns, devices in (("data=1", 1, 1), ("model=2", 1, 2), ("model=2", 4, 2)):
+    check("swin", mesh, turns, "--recompute", "full", devices=devices, seq=None, loss="cross-entropy,logits=logits")
 # In 16 bits the gradient of a trained mask lies beside its scores, which are wide.
 check("t5-encoder", "data=1", 4, "--precision", "bf16", devices=1, seq=64, loss="mse,output=last_hidden_state", least=0.99)
 # Images come into the first stage alone.
