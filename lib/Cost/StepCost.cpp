@@ -175,7 +175,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
       return std::min(beside, all - (cost.parameters - cost.largest) * part);
     };
     double transient =
-        isFixed       ? cost.fixedTransientBytes
+        isFixed       ? (splits ? cost.fixedWeightTransientBytes : cost.fixedTransientBytes)
         : splits      ? cost.weightTransientBytes
         : isScattered ? scatteredTransient(shape, cost, atPeak(turn), atPeak(cost.transientBytes))
         : isOnce      ? once

@@ -53,6 +53,7 @@ struct WalkedValue {
   int segment = -1; ///< in which it is made again; -1: it is kept
   int from = -1;    ///< the operation that reads it first, for which alone it is made again; -1: with its
                     ///< segment
+  int tensor = -1;  ///< that it is, or is a view of; -1: it is not told
 };
 
 struct BackwardWalk {

@@ -96,79 +96,49 @@ double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
   return tensors * bytesOf / parts;
 }
 
-/// What gradients of activations take while the backward pass runs operation `i`: those of its results and
-/// operands, of which a kernel that streams writes the ones over the others. One that scales by parameters
-/// has all of them, and the products that the parameters' gradients are sums of.
-double UnitLayouts::gradientsInFlight(std::size_t i, const UnitLayout &layout,
-                                      const std::vector<Placement> &lies) const {
-  const Operation &op = kind.operations[i];
-  double operands = 0, results = 0;
-  for (const Use &use : op.operands)
-    if (kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0)
-      operands += bytes(use.tensor) * share(use.tensor, lies[use.tensor]);
-  if (operands <= 0)
-    return 0;
-  for (std::size_t r = 0; r < op.results.size(); ++r)
-    results += bytes(op.results[r].tensor) *
-               share(op.results[r].tensor, have(static_cast<int>(i), static_cast<int>(r), layout[i]));
-  if (scales(op))
-    return operands + 2 * results;
-  const bool streams = op.kind == Operation::Streaming || op.kind == Operation::View;
-  return streams ? std::max(operands, results) : operands + results;
-}
-
-/// The most that gradients take while the backward pass runs an operation, where the gradients of weights are
-/// a pass of their own: beside what was saved, but for what that pass does not read and is gone once it was
-/// read. `needed`: what the backward pass reads, per root tensor its part, and `first` the first operation
-/// that does, which the backward pass comes to last; `forWeights`: what the gradients of weights read.
-double UnitLayouts::mostBesideWeights(const UnitLayout &layout, const std::vector<Placement> &lies,
-                                      const std::map<int, double> &needed,
-                                      const std::map<int, std::size_t> &first,
-                                      const std::map<int, double> &forWeights) const {
-  struct Need {
-    std::size_t reader; ///< the last that reads it, in the backward pass
-    int producer;
-    double bytes;
-    bool isOver; ///< a kernel that streams writes the gradient of a value over the value, where it is the
-                 ///< last to read it
-    bool isForWeights; ///< read by the gradients of weights, too
-    int segment;       ///< in which it is made again; -1: it is kept
-  };
-  std::vector<Need> needs;
-  for (auto [tensor, part] : needed) {
-    const std::size_t reader = first.at(tensor);
-    const Operation &last = kind.operations[reader];
-    const bool isOver =
-        last.kind == Operation::Streaming && !scales(last) &&
-        std::any_of(last.operands.begin(), last.operands.end(), [&, t = tensor](const Use &use) {
-          return info.root[use.tensor] == t && use.gradientFlops > 0;
-        });
-    // Weights' gradients read the gradient that lies where the logits were.
-    const bool isForWeights = forWeights.count(tensor) > 0 && !isLoss(kind, last);
-    needs.push_back(
-        {reader, info.producer[tensor], bytes(tensor) * part, isOver, isForWeights, againIn(tensor)});
-  }
-  double most = 0;
-  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
-    const Operation &op = kind.operations[i];
-    const double gradients = gradientsInFlight(i, layout, lies);
-    double alive = gradients + lossBytes(i, layout);
-    const int segment = query.remade ? query.remade->segments[i] : -1;
-    if (op.kind == Operation::Attention && query.scoresInMemory && gradients > 0)
-      alive += partBytes(i, layout);
-    for (const Need &need : needs) {
-      const bool isIts = need.reader == i || need.producer == static_cast<int>(i);
-      if (need.segment >= 0) {
-        const bool isGone = need.reader > i || (need.isOver && isIts);
-        alive += need.segment != segment || (isGone && !need.isForWeights) ? 0 : need.bytes;
-      } else if (!need.isForWeights &&
-                 ((need.isOver && isIts) || (op.kind == Operation::Attention && need.reader > i))) {
-        alive -= need.bytes;
-      }
+/// The same pass where the gradients of weights are one of their own: what these read, and the gradients that
+/// they are made of (`gradients`), by root tensor, lie where they wait for it.
+BackwardWalk UnitLayouts::withoutWeights(BackwardWalk walk, const std::map<int, double> &forWeights,
+                                         const std::map<int, double> &gradients) const {
+  std::vector<WalkedValue> values;
+  for (WalkedValue &value : walk.values) {
+    if (forWeights.count(value.tensor) == 0)
+      values.push_back(value);
+    else if (value.segment >= 0) { // it is made again, and there as long as its segment
+      while (value.reader > 0 && walk.ops[value.reader - 1].segment == value.segment)
+        --value.reader;
+      values.push_back(value);
     }
-    most = std::max(most, alive);
   }
-  return most;
+  walk.values = std::move(values);
+  std::vector<bool> waits(walk.bytes.size(), false); // the gradient of a tensor
+  std::map<int, double> lasting = gradients;
+  for (const Operation &op : kind.operations) // that of logits lies where these were
+    if (isLoss(kind, op) && forWeights.count(info.root[op.operands[0].tensor]) > 0)
+      lasting[info.root[op.operands[0].tensor]] = 1;
+  for (std::size_t t = 0; t < walk.bytes.size(); ++t)
+    waits[t] = lasting.count(info.root[t]) > 0;
+  for (const WalkedOp &op : walk.ops) {
+    // What a sum's gradient is of is one with it; and the product that makes an activation's goes on with
+    // that.
+    const bool isOne = op.kind == WalkedOp::View || op.kind == WalkedOp::Linear ||
+                       (op.kind == WalkedOp::Pointwise && op.operands.size() == 1);
+    for (int result : op.results)
+      for (int operand : op.operands)
+        if (isOne && waits[operand] && walk.bytes[operand] == walk.bytes[result])
+          waits[result] = true;
+  }
+  for (std::size_t t = 0; t < walk.bytes.size(); ++t)
+    if (waits[t])
+      walk.bytes[t] = 0;
+  for (WalkedOp &op : walk.ops) {
+    op.parameterGradients = op.earlier = op.copied = op.besideWeights = 0;
+    for (int result : op.results)
+      op.taken = waits[result] ? 0 : op.taken;
+    if (op.kind == WalkedOp::Scaling)
+      op.kind = WalkedOp::Pointwise;
+  }
+  return walk;
 }
 
 /// Whether an operand has the factors of the result's last dimension.
@@ -290,9 +260,9 @@ int UnitLayouts::madeOver(int kept, const std::map<int, double> &needed) const {
 
 /// Adds to `walk` what is kept for nothing but what is made again of it: it is read for the last time with
 /// that. `from`: the operations for which values are made again, by root tensor; others are with their
-/// segment; `first`: as of mostBesideWeights(). `inPlace` gets what is written over what it is made of, which
-/// then is read when that is. The bytes of what is made again for a unit behind alone, which is gone when the
-/// walk comes to this one.
+/// segment; `first`: the operation that reads a value last, which is the first in the forward pass. `inPlace`
+/// gets what is written over what it is made of, which then is read when that is. The bytes of what is made
+/// again for a unit behind alone, which is gone when the walk comes to this one.
 double UnitLayouts::addSources(const std::vector<Placement> &lies, const std::map<int, double> &needed,
                                const std::map<int, std::size_t> &first, const std::map<int, int> &from,
                                std::set<int> &inPlace, BackwardWalk &walk) const {
@@ -473,10 +443,10 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       continue;
     const auto made = from.find(tensor);
     walk.values.push_back({first.at(tensor), bytes(tensor) * part / (tensor == logits ? parts : 1),
-                           againIn(tensor), made == from.end() ? -1 : made->second});
+                           againIn(tensor), made == from.end() ? -1 : made->second, tensor});
   }
   for (const Exchanged &copy : exchanged)
-    walk.values.push_back({copy.reader, copy.bytes, copy.segment});
+    walk.values.push_back({copy.reader, copy.bytes, copy.segment, -1, info.root[copy.tensor]});
   for (std::size_t t = 0; t < kind.tensors.size() && logits >= 0; ++t)
     if (info.root[t] == logits)
       walk.bytes[t] /= parts;

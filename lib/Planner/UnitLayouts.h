@@ -205,14 +205,12 @@ private:
   /// of a place by the stride has weights of its own.
   static bool takesWeightsApart(const Operation &op);
   double lossBytes(std::size_t i, const UnitLayout &layout) const;
-  double gradientsInFlight(std::size_t i, const UnitLayout &layout, const std::vector<Placement> &lies) const;
   int againIn(int root) const;
   bool isReadAgain(int root, const UnitLayout &layout, const std::vector<Placement> &lies) const;
   std::map<int, double> keptParts(const std::vector<Placement> &lies) const;
   void keepSegments(const std::vector<Placement> &lies, std::map<int, double> &needed, UnitCost &cost) const;
-  double mostBesideWeights(const UnitLayout &layout, const std::vector<Placement> &lies,
-                           const std::map<int, double> &needed, const std::map<int, std::size_t> &first,
-                           const std::map<int, double> &forWeights) const;
+  BackwardWalk withoutWeights(BackwardWalk walk, const std::map<int, double> &forWeights,
+                              const std::map<int, double> &gradients) const;
   /// A value that is kept as an operation takes it, beside what lies elsewhere.
   struct Exchanged {
     int tensor;

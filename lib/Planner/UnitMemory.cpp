@@ -376,15 +376,16 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       result += bytes(tensor) * part;
     return result;
   };
-  const double besideWeights = mostBesideWeights(layout, lies, needed, first, forWeights);
   BackwardWalk walk = describeBackward(layout, lies, needed, first, exchanged, cost.sourceBytes);
   const BackwardWalk::Peak peak = walk.find();
+  const double besideWeights = withoutWeights(walk, forWeights, gradients).find().beside;
   keepComputed(layout, walk, cost);
   // Where microbatches have copies of what they keep, nothing lies over it, and it is there to the end.
   walk.values.erase(std::remove_if(walk.values.begin(), walk.values.end(),
                                    [](const WalkedValue &value) { return value.segment < 0; }),
                     walk.values.end());
   const double fixedPeak = walk.find().beside;
+  cost.fixedWeightTransientBytes = withoutWeights(walk, forWeights, gradients).find().beside;
   if (query.remade && std::isfinite(peak.continued)) {
     cost.continuedLess = peak.beside - peak.continued;
     cost.continuedMore = std::max(0.0, peak.beside - std::max(0.0, peak.before));
@@ -471,6 +472,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   cost.onceTransientBytes = made + peak.once;
   cost.weightTransientBytes = made + besideWeights;
   cost.fixedTransientBytes = made + fixedPeak;
+  cost.fixedWeightTransientBytes += made;
   for (const factors::TableUse &use : kind.tables)
     cost.tableParts.push_back(tablePart(use, layout));
   if (!kind.results.empty())

@@ -72,6 +72,7 @@ struct UnitCost {
   double onceTransientBytes = 0;
   double weightTransientBytes = 0; ///< the same where the weights' gradients are a pass of their own
   double fixedTransientBytes = 0;  ///< the same where nothing takes the place of what was saved and is read
+  double fixedWeightTransientBytes = 0; ///< both
   /// Of what the backward pass makes again: of the unit's last segment, which a unit behind may continue;
   /// whether its first continues that of the unit before, and whether it has no other; and of what it takes
   /// in, which a stage that receives it keeps.

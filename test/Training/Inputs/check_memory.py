@@ -107,6 +107,9 @@ check("t5-encoder", "data=1", 4, "--precision", "bf16", devices=1, seq=64, loss=
 # Images come into the first stage alone.
 check("vit", "stage=2", 4, "--pipeline-schedule", "zb-h1", seq=None, loss="cross-entropy,logits=logits")
 check("bert", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "selective", seq=64, loss="mse,output=last_hidden_state")
+# Where the gradients of weights are a pass of their own, what they read and the gradients that they are made of lie where they wait for it.
+for model, schedule in (("bert", "zb-h1"), ("bert", "zb-h2"), ("llama", "zb-v")):
+    check(model, "stage=2", 4, "--pipeline-schedule", schedule, seq=64, **({"loss": "mse,output=last_hidden_state"} if model == "bert" else {}))
 # What is frozen has no gradient and no slots, is stored once, and with ZeRO 3 in parts; below the last that is trained nothing is kept.
 for mesh, turns, zero in (("data=1", 1, 0), ("data=1", 4, 0), ("data=2", 1, 1), ("data=2", 1, 3), ("model=2", 1, 0), ("stage=2", 4, 0)):
     for frozen in (".*(self_attn|mlp).*", ".*layers\\.[12]\\..*"):
