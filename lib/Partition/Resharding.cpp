@@ -224,10 +224,26 @@ ShardingAttr Resharder::getAccumulated(ShardingAttr from) const {
                            partial.empty() ? ReductionKind::Sum : from.getPartialKind());
 }
 
+/// Whether ranks have all of a dimension down to where the turns of a loop take their parts, whatever they
+/// have of what lies inside these.
+static bool hasWholeTurns(ShardingAttr sharding, LoopPlace place, MeshAttr mesh) {
+  int64_t outer = 1;
+  for (FactorShardAttr factor : sharding.getDims()[place.dim].getFactors()) {
+    if (outer >= place.outer * place.size)
+      break;
+    if (!factor.getAxes().empty())
+      return false;
+    outer *= factor.getSize();
+  }
+  return static_cast<bool>(addLoop(sharding, place, mesh));
+}
+
 ShardingAttr Resharder::getSliced(ShardingAttr from, ShardingAttr to) const {
   std::optional<LoopPlace> place = findLoop(to, mesh);
   if (!place || findLoop(from, mesh))
     return {};
+  if (hasWholeTurns(from, *place, mesh))
+    return from;
   SmallVector<DimShardingAttr> dims(from.getDims());
   int64_t size = from.getGlobalShape()[place->dim];
   dims[place->dim] =

@@ -196,6 +196,35 @@ TEST_F(Harness, SumsOverTurnsAreReducedOnceOrInEachTurn) {
     }
 }
 
+// A turn takes its rows of what ranks share inside of each row, and nothing is exchanged; where they share
+// the rows themselves, these are brought together first.
+TEST_F(Harness, TurnsSliceWhatRanksShareInsideOfThem) {
+  constexpr int64_t turns = 4;
+  auto axis = [&](StringRef name, int64_t size, bool isLoop) {
+    return MeshAxisAttr::get(&context, StringAttr::get(&context, name), size, isLoop);
+  };
+  MeshAttr mesh = MeshAttr::get(&context, {axis("x", 2, false), axis("turn", turns, true)});
+  auto layout = [&](ArrayRef<unsigned> rows, ArrayRef<unsigned> inside) {
+    SmallVector<DimShardingAttr> dims{makeDimSharding(&context, {{8, rows}, {6, inside}}),
+                                      makeDimSharding(&context, {{5, {}}})};
+    return ShardingAttr::get(&context, dims, {}, ReductionKind::Sum);
+  };
+  Resharder resharder(mesh);
+  const ShardingAttr to = layout({1}, {0});
+  const ReshardPath *path = resharder.find(layout({}, {0}), to, 4);
+  ASSERT_TRUE(path);
+  ASSERT_EQ(path->moves.size(), 1u);
+  EXPECT_EQ(path->moves[0].kind, MoveKind::LoopSlice);
+  EXPECT_EQ(path->moves[0].times, turns);
+  EXPECT_EQ(path->moves[0].exposed, (SmallVector<int64_t>{8, 3, 5}));
+  EXPECT_EQ(path->moves[0].result, (SmallVector<int64_t>{2 * 3, 5}));
+  EXPECT_DOUBLE_EQ(resharder.getCost(layout({}, {0}), to, 4), path->cost);
+  const ReshardPath *gathered = resharder.find(layout({0}, {}), to, 4);
+  ASSERT_TRUE(gathered);
+  EXPECT_EQ(gathered->moves.front().kind, MoveKind::AllGather);
+  EXPECT_GT(gathered->cost, path->cost);
+}
+
 // A whole value is a sum of itself and zeros; there is no such start for a greatest or a least value.
 TEST_F(Harness, OnlySumsAreMadeOfWholes) {
   MeshAttr mesh = makeMesh(context, {2, 2});
