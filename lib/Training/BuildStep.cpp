@@ -10,23 +10,14 @@
 // are normalized by the running statistics, which the step changes.
 //
 //===----------------------------------------------------------------------===//
-#include "LossOps.h"
-#include "Optimizers.h"
-#include "Parameters.h"
-#include "Statistics.h"
+#include "StepBuilder.h"
 #include "StoredParameters.h"
-#include "UpdateFormulas.h"
 
-#include "colossal/Autodiff/Differentiate.h"
-#include "colossal/Autodiff/SeparatePasses.h"
-#include "colossal/Import/ONNX.h"
 #include "colossal/Import/ParameterRoles.h"
 #include "colossal/Outline/OpNames.h"
 #include "colossal/Step/PropagateBatch.h"
 #include "dialects/Dist/LayoutMarks.h"
 #include "dialects/Dist/Pipeline.h"
-#include "dialects/Dist/Stages.h"
-#include "dialects/Dist/State.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringSet.h"
@@ -38,8 +29,7 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::training;
 
-static constexpr StringLiteral kStepName = "step", kEvaluateName = "evaluate",
-                               kCountedOutput = "colossal.counted", kClip = "clip", kLossScale = "loss_scale";
+static constexpr StringLiteral kStepName = "step", kEvaluateName = "evaluate";
 /// Step values of random numbers: parts of 16 bits, the lowest first.
 static constexpr StringLiteral kStepParts[] = {"step0", "step1"},
                                kSeedParts[] = {"seed0", "seed1", "seed2", "seed3"};
@@ -71,97 +61,6 @@ static FailureOr<func::FuncOp> findModel(ModuleOp module) {
   return emitError(module.getLoc()) << "a training step is made of one program, and there are "
                                     << functions.size() << ": give every dimension one value";
 }
-
-namespace {
-
-/// A result of a function, with its attributes.
-struct Result {
-  Value value;
-  DictionaryAttr attributes;
-};
-
-class StepBuilder {
-public:
-  StepBuilder(ModuleOp module, const TrainingOptions &options)
-      : module(module), options(options), builder(module.getContext()) {}
-  LogicalResult run();
-
-private:
-  LogicalResult checkBatch();
-  LogicalResult findAxes();
-  LogicalResult checkStatistics();
-  BatchParts getBatchParts() const;
-  void buildEvaluation();
-  void addStates();
-  void drawRandomNumbers();
-  Value getLossFactor(OpComposer &ops);
-  LogicalResult buildUpdates();
-  /// Where the step will be cut into stages: numbers the ops of the forward pass, up to `last`.
-  void numberForward(Operation *last);
-  /// The same: marks what stands behind `op` and belongs to no pass.
-  void markUpdate(Operation *op);
-  /// Does ZeRO stage 0 ask for the whole update on each rank along the axes of the data?
-  bool updatesWhole() const { return options.zero == 0 && !dataAxes.empty() && !options.hasRecipe; }
-  /// Does the step keep pieces of gradients, and of parameters, only? A stage of a pipeline has several
-  /// microbatches in flight, and scatters and gathers for all of them at once; a recipe says itself what is
-  /// gathered when.
-  bool keepsPieces(int stage) const {
-    return options.zero >= stage && !dataAxes.empty() && !options.hasRecipe && !hasStages;
-  }
-  bool scattersInTurns() const {
-    auto mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
-    return keepsPieces(2) && mesh && mesh.getNumTurns() > 1;
-  }
-  void finishStep();
-  void describe();
-
-  DictionaryAttr named(StringRef name) {
-    return builder.getDictionaryAttr(builder.getNamedAttr(kOnnxNameAttr, builder.getStringAttr(name)));
-  }
-  DictionaryAttr stateNamed(StringRef name) {
-    return builder.getDictionaryAttr(builder.getNamedAttr(dist::kStateAttrName, builder.getStringAttr(name)));
-  }
-  DictionaryAttr describeParameter(ParameterOp op, StringRef kind, ArrayRef<std::string> tied);
-  DictionaryAttr describeSlot(const Classified &trained, StringRef slot);
-  /// Adds an argument that is a state to the body of `function`, which settleStates gives it.
-  BlockArgument addState(func::FuncOp function, StringRef name, RankedTensorType type, DictionaryAttr info,
-                         ArrayRef<int64_t> storedOver, ArrayRef<int64_t> replicatedOver);
-  void settleStates(func::FuncOp function);
-  static void setResults(func::FuncOp function, ArrayRef<Result> results);
-  Location nameLoc(const Twine &name) { return NameLoc::get(builder.getStringAttr(name)); }
-  /// The mean of `loss`.
-  Value getMean(OpComposer &ops, const LossSum &loss) {
-    return loss.count ? ops.div(loss.sum, ops.cast(loss.count, elementTypeOf(loss.sum))) : loss.sum;
-  }
-
-  ModuleOp module;
-  const TrainingOptions &options;
-  OpBuilder builder;
-  std::unique_ptr<Optimizer> optimizer;
-  SmallVector<StringRef> stepValues;
-  SmallVector<int64_t> dataAxes; ///< of the mesh, that ZeRO goes over
-  bool hasStages = false;
-  bool hasTensorAxes = false; ///< the mesh has axes for something else than samples, tokens and stages
-  /// Ops say which pass they belong to: who cuts the step in stages, or lays it out by a recipe, reads that.
-  bool isNumbered() const { return hasStages || options.hasRecipe; }
-
-  func::FuncOp stepFunction, evaluate;
-  std::vector<Classified> trained; ///< with the parameter ops of `evaluate`
-  SmallVector<ParameterOp> frozen; ///< of `evaluate`, behind them those of `step`
-  LossSum loss;                    ///< of `step`
-  LossSum evaluated;
-  /// Gradients go through f16: those of the loss times the step value `loss_scale`, and a step in which one
-  /// of them overflows changes no state.
-  bool scalesLoss = false;
-  llvm::DenseMap<func::FuncOp, SmallVector<DictionaryAttr>> added; ///< attributes of arguments, by function
-  BlockArgument stepValuesArgument;
-  SmallVector<Value> parameters;                 ///< of `step`
-  std::vector<SmallVector<BlockArgument>> slots; ///< by parameter
-  std::vector<Running> statistics;
-  std::vector<Result> results; ///< of `step`
-};
-
-} // namespace
 
 LogicalResult StepBuilder::checkBatch() {
   bool isFound = false;
@@ -202,12 +101,12 @@ LogicalResult StepBuilder::findAxes() {
   return success();
 }
 
-void StepBuilder::setResults(func::FuncOp function, ArrayRef<Result> results) {
+void StepBuilder::setResults(func::FuncOp function, ArrayRef<StepResult> results) {
   Operation *terminator = function.front().getTerminator();
   SmallVector<Value> values;
   SmallVector<Type> types;
   SmallVector<DictionaryAttr> attributes;
-  for (const Result &result : results) {
+  for (const StepResult &result : results) {
     values.push_back(result.value);
     types.push_back(result.value.getType());
     attributes.push_back(result.attributes);
@@ -273,7 +172,7 @@ void StepBuilder::settleStates(func::FuncOp function) {
 void StepBuilder::buildEvaluation() {
   OpBuilder b(evaluate.front().getTerminator());
   OpComposer ops(b, nameLoc("loss"));
-  std::vector<Result> all{{getMean(ops, evaluated), named(kLossOutput)}};
+  std::vector<StepResult> all{{getMean(ops, evaluated), named(kLossOutput)}};
   if (evaluated.count)
     all.push_back({evaluated.count, named(kCountedOutput)});
   for (auto [i, value] : llvm::enumerate(evaluate.front().getTerminator()->getOperands())) {
@@ -410,223 +309,6 @@ void StepBuilder::drawRandomNumbers() {
     else
       take(cast<RandomOp>(op));
   }
-}
-
-/// Sums scalars, few at a time, so that no kernel reads hundreds of them.
-static Value addAll(OpComposer &ops, SmallVector<Value> values) {
-  constexpr size_t kMost = 8;
-  while (values.size() > 1) {
-    SmallVector<Value> sums;
-    for (size_t i = 0; i < values.size(); i += kMost) {
-      ArrayRef<Value> part = ArrayRef(values).slice(i, std::min(kMost, values.size() - i));
-      sums.push_back(part.size() == 1 ? part.front() : ops.apply(ElementwiseKind::Add, part));
-    }
-    values = std::move(sums);
-  }
-  return values.front();
-}
-
-/// The gradient of a trained parameter that the model reads in 16 bits: products that sum it, lookups, and
-/// what moves them, give f32, so that parts of it, of ranks and microbatches, are added up in f32.
-static Value widenSums(Value gradient) {
-  auto op = gradient.getDefiningOp<ElementwiseOp>();
-  if (!op)
-    return gradient;
-  if (op.getKind() == ElementwiseKind::Add) {
-    for (OpOperand &operand : op->getOpOperands())
-      operand.set(widenSums(operand.get()));
-    return gradient;
-  }
-  if (op.getKind() != ElementwiseKind::Cast || !elementTypeOf(gradient).isF32())
-    return gradient;
-  Value narrow = op.getInputs().front();
-  SmallVector<Value> path;
-  for (Value at = narrow; at.hasOneUse() && at.getDefiningOp(); at = at.getDefiningOp()->getOperand(0)) {
-    path.push_back(at);
-    if (isa<ContractOp>(at.getDefiningOp())) {
-      for (Value value : path)
-        value.setType(cast<RankedTensorType>(value.getType()).clone(elementTypeOf(gradient)));
-      return narrow;
-    }
-    // A table's are sums of f32, and the narrow ones that it is read as were to have their gradient.
-    if (auto narrowed = at.getDefiningOp<ElementwiseOp>();
-        narrowed && narrowed.getKind() == ElementwiseKind::Cast &&
-        elementTypeOf(narrowed.getInputs().front()) == elementTypeOf(gradient)) {
-      at.replaceAllUsesWith(narrowed.getInputs().front());
-      for (Value value : ArrayRef(path).drop_back())
-        value.setType(cast<RankedTensorType>(value.getType()).clone(elementTypeOf(gradient)));
-      return op.getInputs().front();
-    }
-    if (!isa<ReshapeOp, TransposeOp>(at.getDefiningOp()))
-      break;
-  }
-  return gradient;
-}
-
-/// What the sum that is differentiated is multiplied by: with it the gradients are those of the mean, about,
-/// times the loss scale. How many elements count is known when all microbatches are done, and so is not in
-/// it.
-Value StepBuilder::getLossFactor(OpComposer &ops) {
-  StepValues values(ops, stepValuesArgument, stepValues);
-  return ops.scale(values.get(kLossScale), 1 / static_cast<double>(loss.places));
-}
-
-void StepBuilder::numberForward(Operation *last) {
-  if (!isNumbered())
-    return;
-  int64_t number = 0;
-  for (Operation &op : stepFunction.front()) {
-    op.setAttr(dist::kUnitAttrName, builder.getI64IntegerAttr(number++));
-    if (&op == last)
-      return;
-  }
-}
-
-void StepBuilder::markUpdate(Operation *op) {
-  if (!isNumbered())
-    return;
-  for (op = op->getNextNode(); op && !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
-    if (!op->hasAttr(dist::kUnitAttrName) && !op->hasAttr(dist::kGradientOfAttrName))
-      op->setAttr(dist::kUpdateAttrName, builder.getUnitAttr());
-}
-
-LogicalResult StepBuilder::buildUpdates() {
-  // What the step gives beside its update; the reverse pass leaves it, but may find it elsewhere.
-  Operation *lastOfModel = stepFunction.front().getTerminator()->getPrevNode();
-  numberForward(lastOfModel);
-  OpBuilder b(stepFunction.front().getTerminator());
-  OpComposer ops(b, nameLoc("loss"));
-  std::vector<Result> checks;
-  for (auto [i, value] : llvm::enumerate(stepFunction.front().getTerminator()->getOperands()))
-    if (stepFunction.getResultAttr(i, kRangeAttr)) // indices that the model computes
-      checks.push_back({value, stepFunction.getResultAttrDict(i)});
-  results.push_back({getMean(ops, loss), named(kLossOutput)});
-  if (loss.count)
-    results.push_back({loss.count, named(kCountedOutput)});
-  llvm::append_range(results, checks);
-  const size_t firstStatistic = results.size();
-  for (const Running &each : statistics)
-    results.push_back({each.after, stateNamed(each.name)});
-  setResults(stepFunction, results);
-  markUpdate(lastOfModel);
-  SmallVector<Value> gradients;
-  Operation *terminator = stepFunction.front().getTerminator(), *lastForward = terminator->getPrevNode();
-  Value root = loss.sum;
-  if (scalesLoss) {
-    b.setInsertionPoint(terminator);
-    root = ops.mul(root, ops.cast(getLossFactor(ops), elementTypeOf(root)));
-    lastForward = root.getDefiningOp();
-  }
-  if (failed(differentiate(stepFunction, root, parameters, gradients, hasTensorAxes)))
-    return failure();
-  b.setInsertionPoint(terminator);
-  for (auto [each, gradient] : llvm::zip_equal(trained, gradients)) {
-    gradient = widenSums(gradient);
-    if (each.isRow) // which is the norm's part, too
-      gradient = OpComposer(b, nameLoc(each.info.name + ".gradient")).reduce(ReduceKind::Sum, gradient, {0});
-  }
-  for (auto [result, value] : llvm::zip_equal(results, terminator->getOperands()))
-    result.value = value;
-  if (loss.count)
-    loss.count = results[1].value;
-  recomputeForBackward(lastForward, options.recompute.value_or(Recompute::None));
-  removeKeptMarks(stepFunction);
-  if (options.hasRecipe && !hasStages)
-    separatePasses(lastForward);
-  if (keepsPieces(3)) {
-    SmallVector<Value> read(parameters), evaluated;
-    for (ParameterOp op : frozen)
-      (op->getParentOp() == stepFunction ? read : evaluated).push_back(op.getResult());
-    readInEachPass(read, lastForward, dataAxes, options.loss.kind == Loss::CrossEntropy);
-    for (BlockArgument argument : evaluate.getArguments())
-      if (evaluate.getArgAttr(argument.getArgNumber(), dist::kStoredOverAttrName))
-        evaluated.push_back(argument);
-    readInEachPass(evaluated, evaluate.front().getTerminator()->getPrevNode(), dataAxes,
-                   /*hasLoss=*/false);
-  }
-  b.setInsertionPoint(terminator);
-  Operation *lastGradient = terminator->getPrevNode();
-  if (options.zero >= 0 && options.zero < 3 && !dataAxes.empty() && !options.hasRecipe)
-    makeOnEachRank(parameters, lastGradient, dataAxes);
-
-  // The norm of all gradients, and what each is multiplied by.
-  OpComposer ofNorm(b, nameLoc("gradient norm"));
-  Type wide = b.getF32Type();
-  for (Value gradient : gradients)
-    if (elementTypeOf(gradient).isF64())
-      wide = b.getF64Type();
-  SmallVector<Value> squares;
-  for (Value gradient : gradients) {
-    Value square = ofNorm.cast(gradient, wide);
-    const auto rank = static_cast<int64_t>(shapeOf(gradient).size());
-    square = rank == 0 ? ofNorm.mul(square, square)
-                       : ofNorm.reshape(ofNorm.reduce(ReduceKind::SumSquare, square,
-                                                      llvm::to_vector(llvm::seq<int64_t>(rank))),
-                                        {});
-    squares.push_back(square);
-  }
-  Value norm = ofNorm.apply(ElementwiseKind::Sqrt, {addAll(ofNorm, squares)});
-  // What the gradients are of, over what they are wanted of.
-  Value count = loss.count ? ofNorm.cast(loss.count, wide) : Value();
-  if (scalesLoss) {
-    Value factor = ofNorm.cast(getLossFactor(ofNorm), wide);
-    count = count ? ofNorm.mul(count, factor) : factor;
-  }
-  if (count)
-    norm = ofNorm.div(norm, count);
-  results.push_back({norm, named(kNormOutput)});
-  StepValues values(ofNorm, stepValuesArgument, stepValues);
-  Value scale = ofNorm.div(values.get(kClip, wide), ofNorm.shift(norm, 1e-6));
-  scale = ofNorm.apply(ElementwiseKind::Min, {scale, ofNorm.constant(1, scale)});
-  if (count)
-    scale = ofNorm.div(scale, count);
-  Value isFinite = scalesLoss ? ofNorm.compare(ElementwiseKind::LessOrEqual, norm,
-                                               static_cast<double>(std::numeric_limits<float>::max()))
-                              : Value();
-  auto keep = [&](OpComposer &ops, Value after, Value before) {
-    return isFinite ? ops.select(isFinite, after, before) : after;
-  };
-  for (auto [i, each] : llvm::enumerate(statistics)) {
-    OpComposer ofUpdate(b, nameLoc(each.name + "#update"));
-    Value &after = results[firstStatistic + i].value;
-    after = keep(ofUpdate, after, each.before);
-  }
-
-  UpdateFormulas formulas;
-  for (auto [each, parameter, gradient, own] : llvm::zip_equal(trained, parameters, gradients, slots)) {
-    OpComposer ofUpdate(b, nameLoc(each.info.name + "#update"));
-    if (each.isRow)
-      gradient = ofUpdate.broadcast(gradient, shapeOf(parameter));
-    SmallVector<Value> before{parameter, gradient};
-    llvm::append_range(before, own);
-    SmallVector<Value> after = formulas.apply(ofUpdate, each.info.decays, before, [&] {
-      Update update;
-      update.parameter = before[0];
-      update.gradient = ofUpdate.mul(before[1], ofUpdate.cast(scale, elementTypeOf(before[1])));
-      update.slots.assign(before.begin() + 2, before.end());
-      update.decays = each.info.decays;
-      Updated updated = optimizer->update(ofUpdate, update, values);
-      SmallVector<Value> after{keep(ofUpdate, updated.parameter, parameter)};
-      for (auto [slot, value] : llvm::zip_equal(update.slots, updated.slots))
-        after.push_back(keep(ofUpdate, value, slot));
-      return after;
-    });
-    results.push_back({after.front(), stateNamed(each.info.name)});
-    for (auto [slot, value] : llvm::zip_equal(optimizer->getSlots(cast<RankedTensorType>(each.info.type)),
-                                              ArrayRef(after).drop_front()))
-      results.push_back({value, stateNamed(each.info.name + "#" + slot.name.str())});
-  }
-  markUpdate(lastForward);
-  if (updatesWhole())
-    for (Operation *op = lastGradient->getNextNode(); op != terminator; op = op->getNextNode())
-      op->setAttr(dist::kReplicatedOverAttrName, builder.getDenseI64ArrayAttr(dataAxes));
-  if (scattersInTurns()) {
-    SmallVector<Value> kept(parameters);
-    for (ArrayRef<BlockArgument> own : slots)
-      llvm::append_range(kept, own);
-    keepOverAxes(kept, gradients, lastForward, lastGradient, dataAxes);
-  }
-  return success();
 }
 
 void StepBuilder::finishStep() {
