@@ -139,8 +139,7 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   std::size_t unit = 0;
   // Of the first stage's parameters; and those that products read, of one copy of what units share.
   double readAgain = 0, narrowedAgain = 0, narrowed = 0;
-  std::set<int> known, added;
-  double ofTables = 0; // bytes of sums over context ranks of what several units share
+  std::set<int> known;
   std::vector<double> collective(plan.pipeline, 0);
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit) {
@@ -154,9 +153,6 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
       narrowed += cost.narrowed;
       for (auto [number, copied] : cost.sharedNarrowed)
         narrowed -= known.insert(number).second ? 0 : copied;
-      for (const auto &[number, sum] : cost.sharedReduction)
-        if (sum.contextBytes > 0 && added.insert(number).second)
-          ofTables += sum.contextBytes;
       for (const auto &[name, bytes] : cost.bytesByCollective)
         price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
     }
@@ -194,18 +190,11 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
     if (plan.zero == 0) {
       // The stage that updates a parameter for others needs parts of their sums, not whole ones.
       const double scattered = costs.types.reduced * updatedLater;
-      // Of what is summed over context ranks. They share the sum of a tied table until rows are added to it.
       const double context = plan.context, moved = context > 1 ? 2 * (context - 1) / context : 1,
-                   table = isAtOnce ? ofTables / moved : 0,
-                   overBoth = isAtOnce ? sums.contextBytes / moved - table : 0;
-      if (table > 0) {
-        price.bytesByCollective["reduce-scatter (tensor)"] += ofTables / 2;
-        price.bytesByCollective["all-gather (tensor)"] += ofTables / 2;
-      }
+                   overBoth = isAtOnce ? sums.contextBytes / moved : 0;
       price.bytesByCollective["all-reduce (data)"] =
           cost::CostModel::bytesMoved(cost::Collective::AllReduce, overBoth, ranks) +
-          cost::CostModel::bytesMoved(cost::Collective::AllReduce,
-                                      gradients - scattered - overBoth - table * (1 - 1 / context),
+          cost::CostModel::bytesMoved(cost::Collective::AllReduce, gradients - scattered - overBoth,
                                       plan.data);
       if (scattered > 0)
         price.bytesByCollective["reduce-scatter (data)"] =

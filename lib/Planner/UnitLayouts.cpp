@@ -185,6 +185,21 @@ struct UnitLayouts::Refusal {
   double ranks = 1;
 };
 
+/// Whether an operation that streams reads of a parameter what belongs to its rows of the result, as of
+/// positions that are added to tokens: each rank has all of it, and so may read its part.
+bool UnitLayouts::readsRows(int op, int factor) const {
+  const Operation &operation = kind.operations[op];
+  if (operation.kind != Operation::Streaming || operation.results.size() != 1 || isLookup(kind, operation))
+    return false;
+  int last = 0, dim = -1;
+  for (const FactorPosition &place : operation.results[0].places) {
+    last = std::max(last, place.dim);
+    if (place.factor == factor)
+      dim = place.dim;
+  }
+  return dim >= 0 && dim < last;
+}
+
 UnitLayouts::Refusal UnitLayouts::refuse(int op, const Choice &choice) const {
   const Operation &operation = kind.operations[op];
   const std::size_t count = query.axes.size();
@@ -199,7 +214,7 @@ UnitLayouts::Refusal UnitLayouts::refuse(int op, const Choice &choice) const {
     // A stage's microbatch is split over data ranks, not over the axes inside a stage.
     if (operation.factors[f].perSequence)
       return {Refusal::Batch, f};
-    if (query.axes[a].isContext)
+    if (query.axes[a].isContext && !readsRows(op, f))
       for (std::size_t o = 0; o < operation.operands.size(); ++o)
         if (kind.tensors[operation.operands[o].tensor].kind == Tensor::Parameter &&
             info.operandCode(op, static_cast<int>(o), f) != kWhole)
@@ -306,8 +321,11 @@ Placement UnitLayouts::have(int op, int result, const Choice &choice) const {
 
 Placement UnitLayouts::want(int op, int operand, const Choice &choice) const {
   Placement placement{};
+  // A rank has all of a parameter along a context axis.
+  const bool isParameter =
+      kind.tensors[kind.operations[op].operands[operand].tensor].kind == Tensor::Parameter;
   for (std::size_t a = 0; a < query.axes.size(); ++a)
-    if (choice[a] >= 0)
+    if (choice[a] >= 0 && !(isParameter && query.axes[a].isContext))
       placement[a] = info.operandCode(op, operand, choice[a]);
   return placement;
 }

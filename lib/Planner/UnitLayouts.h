@@ -156,6 +156,7 @@ private:
   Passes contract(int op, const Choice &choice) const;
   Passes attend(int op, const Choice &choice) const;
   Passes stream(int op, const Choice &choice) const;
+  bool readsRows(int op, int factor) const;
   double ranksOf(int factor, const Choice &choice) const;
   double local(int op, int factor, const Choice &choice) const;
   struct Ledger {

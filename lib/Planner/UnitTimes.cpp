@@ -199,7 +199,14 @@ double UnitLayouts::gradientReduction(int op, const Choice &choice, Ledger *ledg
       continue;
     Placement from = gradientHave(op, static_cast<int>(o), choice),
               to = want(op, static_cast<int>(o), choice);
-    if (const Move *move = resharder.find(tensor.stored * types.reduced, from, to)) {
+    double elements = tensor.stored;
+    for (std::size_t a = 0; a < query.axes.size(); ++a)
+      if (choice[a] >= 0 && query.axes[a].isContext)
+        if (const Code code = info.operandCode(op, static_cast<int>(o), choice[a]); code != kWhole) {
+          from[a] = code; // each rank has the gradient of its rows, and those that are not read have none
+          elements = tensor.elements;
+        }
+    if (const Move *move = resharder.find(elements * types.reduced, from, to)) {
       seconds += move->seconds;
       // Two uses of one parameter are added up before ranks are.
       if (!ledger || !ledger->reduced.insert(use.tensor).second)

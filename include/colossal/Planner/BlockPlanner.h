@@ -57,7 +57,8 @@ constexpr int kMaxAxes = 3;
 struct TensorAxis {
   int size = 1;
   cost::Group group;
-  /// A context axis splits sequences, never parameters: with the data axis, it is what ZeRO keeps state over.
+  /// A context axis splits sequences, never parameters (of which a rank may read the rows of its tokens):
+  /// with the data axis, it is what ZeRO keeps state over.
   bool isContext = false;
 };
 
