@@ -198,7 +198,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
         break;
     }
     transient = std::max(transient - cost.continuedMore, transient - cost.continuedLess + again);
-    const double copies = isOnce ? order.amount(at) * cost.narrowed * narrow : 0;
+    const double copies = isOnce ? order.amount(at) * (cost.narrowed - cost.narrowedTables) * narrow : 0;
     if (cost.narrowsAgain)
       transient += copies;
     made += order.amount(at) * cost.parameters * kept(cost);
@@ -211,13 +211,17 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     // The gradient of a table that units before read as well is whole until they have added theirs.
     // (Over context ranks what the products make of it goes its own way.)
     const bool isWhole = isScattered || (isExchanged && shape.context == 1);
+    double scattered = cost.largest; // elements of a gradient that is whole beside what the unit leaves
     for (auto [number, held] : isWhole ? cost.shared : std::map<int, double>())
       if (std::any_of(order.units.begin() + static_cast<std::ptrdiff_t>(unit - units),
-                      order.units.begin() + static_cast<std::ptrdiff_t>(at),
-                      [&, number = number](int kind) { return order.kinds[kind].shared.count(number) > 0; }))
+                      order.units.begin() + static_cast<std::ptrdiff_t>(at), [&, number = number](int kind) {
+                        return order.kinds[kind].shared.count(number) > 0;
+                      })) {
         freed -=
             held * types.gradient -
             (isScattered ? gradient * (shape.scattersAsSlots() ? cost.sharedSlots.at(number) : held) : 0);
+        scattered = held < cost.largest ? scattered : 0; // that of a table stays as it is
+      }
     most = std::max(most, splits ? added : 0);
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
     const double waiting = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
@@ -233,7 +237,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     if (!isFixed)
       freed += order.amount(at) * held + (cost.narrowsAgain ? 0 : copies);
     if (isScattered) // from whole into its part
-      reach(cost.largest * types.gradient - freed);
+      reach(scattered * types.gradient - freed);
   }
   if (isOnce) {
     stage.made = std::max(0.0, stage.made);
@@ -273,7 +277,7 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
       stage.unread += amount * cost.unread;
       // What several microbatches read is there through all of them.
       if (!(cost.narrowsAgain && isOnce(shape))) {
-        stage.narrowed += amount * cost.narrowed;
+        stage.narrowed += amount * (cost.narrowed - (isOnce(shape) ? cost.narrowedTables : 0));
         for (auto [number, copied] : cost.sharedNarrowed)
           if (!narrowed[shape.stageOf(static_cast<int>(c))].insert(number).second)
             stage.narrowed -= copied;

@@ -292,6 +292,12 @@ void Walker::contract(std::size_t at) {
   };
   const bool isLate = std::any_of(op.operands.begin(), op.operands.end(),
                                   [&](int operand) { return makesNext(operand) || isStretched(operand); });
+  const bool goesOn = std::any_of(op.operands.begin(), op.operands.end(), makesNext);
+  auto scatter = [&] {
+    const double whole = alive - kept + op.parameterGradients;
+    peak.scattered = std::max(peak.scattered, whole);
+    peak.scatteredOnce = std::max(peak.scatteredOnce, whole + made - all);
+  };
   const bool isInParts = op.inputParts > 0 && !op.operands.empty();
   const int ofInput = isInParts ? add(op.inputParts) : -1;
   for (bool isLater : {false, true}) {
@@ -319,7 +325,7 @@ void Walker::contract(std::size_t at) {
     double copied = op.copied;
     if (copied > 0 && !op.copiesGradient)
       dropsOfSize(at, copied);
-    else if (copied > 0 && std::none_of(op.operands.begin(), op.operands.end(), makesNext))
+    else if (copied > 0 && !goesOn)
       for (int result : op.results)
         copied -= isOwn(result) ? size(result) : 0;
     made += op.parameterGradients;
@@ -332,13 +338,14 @@ void Walker::contract(std::size_t at) {
     if (op.parameterGradients > 0)
       sent = op.parameterGradients;
     drop(at);
-    const double whole = alive - kept + op.parameterGradients;
-    peak.scattered = std::max(peak.scattered, whole);
-    peak.scatteredOnce = std::max(peak.scatteredOnce, whole + made - all);
+    if (goesOn)
+      scatter();
     alive -= op.exchanged;
   }
   for (int result : op.results)
     release(result);
+  if (!goesOn) // then nothing reads the result's gradient any more
+    scatter();
   if (isInParts)
     give(op.operands.front(), ofInput);
 }

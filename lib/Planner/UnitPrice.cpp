@@ -134,7 +134,7 @@ int UnitLayouts::findLossProduct() const {
 /// What the operations do, and what parameters a rank holds for them. Empty, or what is wrong.
 std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const {
   std::map<int, double> parameters, frozen; // per tensor: elements on a rank
-  std::set<int> readAgain, narrowed;
+  std::set<int> readAgain, narrowed, multiplied;
   const int product = findLossProduct();
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     int op = static_cast<int>(i);
@@ -162,6 +162,8 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
         const bool isTable = o == 0 && isLookup(kind, kind.operations[i]);
         if (kind.operations[i].kind == Operation::Contraction || isTable)
           narrowed.insert(tensor);
+        if (kind.operations[i].kind == Operation::Contraction)
+          multiplied.insert(tensor);
       }
     }
   }
@@ -190,6 +192,7 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
       cost.sharedSlots[kind.tensors[tensor].shared] += t.stored / ranks;
     if (narrowed.count(tensor)) {
       cost.narrowed += held;
+      cost.narrowedTables += multiplied.count(tensor) == 0 && t.shared < 0 ? held : 0;
       cost.elsewhere += held - t.stored / ranks;
       if (t.shared >= 0) {
         cost.sharedNarrowed[t.shared] += held;

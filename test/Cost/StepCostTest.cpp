@@ -85,6 +85,27 @@ TEST(StepCost, GradientsComeWhileActivationsGo) {
   EXPECT_DOUBLE_EQ(one.price().memory[0].gradients, 5.2e9 / 4);
 }
 
+/// The gradient of a table that another unit reads as well is scattered once that has added its own: until
+/// then it lies there whole, once.
+TEST(StepCost, ATiedTableHasOneWholeGradient) {
+  Case one;
+  one.shape.asCompiled = true;
+  one.shape.data = 2;
+  one.shape.zero = 1;
+  one.order = {0, 1, 1, 1, 1, 0};
+  one.parts = {6};
+  for (UnitCost &unit : one.units)
+    unit.slots = unit.parameters;
+  UnitCost &table = one.units[0], &layer = one.units[1];
+  table.largest = table.shared[7] = table.sharedSlots[7] = 5e8;
+  table.turnTransientBytes = 4 * 5e8;
+  layer.turnTransientBytes = 3e8;
+  const StageMemory memory = one.price().memory[0];
+  // At the last layer: all that was saved (4e9), its transient, the whole table's gradient, and the part that
+  // a rank keeps of its own (2 bytes of each element).
+  EXPECT_DOUBLE_EQ(memory.gradients + memory.transient + memory.activations, 4e9 + 3e8 + 4 * 5e8 + 2 * 2e8);
+}
+
 /// What was kept for nothing but what the next unit makes again is gone with that; a chunk's last unit keeps
 /// nothing for the next chunk, which receives what it takes in.
 TEST(StepCost, WhatIsMadeAgainEndsItsSources) {

@@ -148,6 +148,17 @@ TEST(BackwardWalk, AMicrobatchHasItsPartOfAGradientUntilThatIsAddedUp) {
   EXPECT_DOUBLE_EQ(walk.find().exchanged, 20 + 3 + (1 + 1) - 4);
 }
 
+TEST(BackwardWalk, RanksScatterAGradientOnceTheResultsIsGone) {
+  BackwardWalk walk;
+  walk.bytes = {1, 100};
+  walk.ops = {{WalkedOp::Contraction, {0}, {1}}, {WalkedOp::Loss, {1}, {}}};
+  walk.values = {{0, 1}, {1, 100}};
+  walk.ops[0].parameterGradients = 50;
+  // The logits' gradient lay where they had been: with the other it is the most, but not beside a part of it.
+  EXPECT_DOUBLE_EQ(walk.find().turn, 1 + 50);
+  EXPECT_DOUBLE_EQ(walk.find().scatteredOnce, 1 + 50 - (100 + 1));
+}
+
 TEST(BackwardWalk, APartOfAGradientIsMadeOfTheCopyAlone) {
   BackwardWalk walk;
   walk.bytes = {1, 100};

@@ -95,7 +95,9 @@ struct UnitCost {
   double parameters = 0;                       ///< elements stored on a rank
   double largest = 0;                          ///< of the largest parameter
   double narrowed = 0;                         ///< of them, read by products, which may take a narrow copy
-  double elsewhere = 0;                        ///< of `narrowed`, those of which other ranks keep the master
+  /// Of `narrowed`, tables in which rows are looked up alone: the backward pass reads no copy of theirs.
+  double narrowedTables = 0;
+  double elsewhere = 0;         ///< of `narrowed`, those of which other ranks keep the master
   bool narrowsAgain = false;    ///< the backward pass makes these copies again, as it does values
   double slots = 0;             ///< elements of each of the optimizer's slots: all axes share them
   double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)

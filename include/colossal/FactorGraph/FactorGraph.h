@@ -130,7 +130,7 @@ struct UnitKind {
   std::vector<Operation> operations;
   std::vector<int> inputs, outputs; ///< tensors of the boundary, in the order of the neighbouring unit's
   std::vector<int> results;         ///< tensors that the model gives back
-  std::vector<TableUse> tables;
+  std::vector<TableUse> tables;     ///< of its operations, in their order
 
   /// Trained elements; those with a `shared` number count here, too.
   double parameters() const;

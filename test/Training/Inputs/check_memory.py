@@ -41,6 +41,10 @@ check("gpt2", "context=2", 4)
 # Ranks exchange parts of a tied table's product in each turn before its rows are added.
 check("gpt2", "context=2", 4, "--zero", 2, least=0.99)
 check("gpt2", "context=2", 4, "--zero", 3, least=0.99)
+# A large table is looked up in alone, and its narrow copy gone with that; the gradient of a large product is scattered once nothing reads
+# that of its result.
+check("tall", "data=2", 1, "--zero", 1, seq=64)
+check("tall", "data=2", 1, "--zero", 3, "--precision", "bf16", seq=64)
 # Narrow types, whose attention has scores in both; and a head with a bias, whose gradient is a sum over what the logits' is made of.
 check("llama", "data=1", 4, "--precision", "bf16", devices=1)
 check("gpt2", "data=1", 4, "--precision", "bf16", devices=1, least=0.99)
