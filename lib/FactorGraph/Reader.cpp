@@ -2,14 +2,13 @@
 #include "colossal/FactorGraph/Reader.h"
 
 #include "Description.h"
+#include "Tables.h"
 #include "UnitCut.h"
 #include "colossal/Outline/OpNames.h"
 #include "colossal/Outline/Origins.h"
 #include "colossal/Partition/Refinement.h"
 #include "colossal/Partition/Resharding.h"
 #include "dialects/Colossal/Colossal.h"
-#include "mlir/IR/Matchers.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <map>
@@ -59,14 +58,6 @@ private:
   void fuse(factors::UnitKind &kind) const;
   void addLoss(factors::UnitKind &kind, int logits) const;
   void nameKinds(factors::FactorGraph &graph) const;
-  struct Constants {
-    llvm::DenseSet<Value> known;
-    llvm::MapVector<Value, double> bytes; ///< by table
-  };
-  Constants findConstants(func::FuncOp function) const;
-  void findTableUses(const factors::Unit &unit, const Constants &constants,
-                     llvm::function_ref<void(Value, factors::TableUse)> read) const;
-  void addTables(factors::FactorGraph &graph) const;
   std::set<StringRef> findRoots(Value value) const;
   std::vector<int> findReaders(Value input) const;
   void countRoots();
@@ -213,132 +204,6 @@ static bool isRead(Value value) {
     value = maker->getOperand(0);
   }
   return false;
-}
-
-/// Where the elements of what is known when a plan is loaded lie: movements are views, but for a reshape of
-/// what was repeated, which is stored.
-static Value findTable(Value value) {
-  Value reshaped;
-  while (Operation *maker = value.getDefiningOp()) {
-    auto kernel = dyn_cast<KernelOpInterface>(maker);
-    if (!kernel || kernel.getKernelKind() != KernelKind::Movement || maker->getNumOperands() != 1)
-      break;
-    if (isa<BroadcastOp>(maker) && reshaped)
-      return reshaped;
-    if (isa<ReshapeOp>(maker) && !reshaped)
-      reshaped = value;
-    value = maker->getOperand(0);
-  }
-  return value;
-}
-
-/// What a program computes when it is loaded, of constants and of what is not trained: what its other
-/// operations read of that. What is one number everywhere is a part of kernels, but for masks of attention.
-/// Indices of rows that are trained are there once more, as the gradient takes them.
-Reader::Constants Reader::findConstants(func::FuncOp function) const {
-  Constants constants;
-  for (Operation &op : function.front().without_terminator()) {
-    auto parameter = dyn_cast<ParameterOp>(op);
-    if (parameter ? trained.count(parameter.getName()) == 0 : llvm::all_of(op.getOperands(), [&](Value each) {
-          return constants.known.contains(each);
-        })) {
-      constants.known.insert(op.result_begin(), op.result_end());
-      continue;
-    }
-    for (OpOperand &operand : op.getOpOperands()) {
-      if (!constants.known.contains(operand.get()))
-        continue;
-      const Value table = findTable(operand.get());
-      auto type = dyn_cast<RankedTensorType>(table.getType());
-      DenseElementsAttr constant;
-      if (!type || type.getNumElements() <= 1 ||
-          (matchPattern(table, m_Constant(&constant)) && constant.isSplat() && !isa<AttentionOp>(op)))
-        continue;
-      const double size = static_cast<double>(type.getNumElements()) * getElementBytes(type.getElementType());
-      constants.bytes.try_emplace(table, size);
-      auto gradient = dyn_cast<GradientOpInterface>(op);
-      if (isa<GatherOp>(op) && operand.getOperandNumber() == 1 && gradient.getGradientFlops(0) > 0 &&
-          !constants.known.contains(op.getOperand(0)))
-        constants.bytes[table] += size;
-    }
-  }
-  return constants;
-}
-
-/// The tables that a unit's operations read, and where: `read` gets a table and its use, in one order for all
-/// units of a kind. What is computed outside of units, of tables and of parameters, is looked through where
-/// dimensions stay as they are.
-void Reader::findTableUses(const factors::Unit &unit, const Constants &constants,
-                           llvm::function_ref<void(Value, factors::TableUse)> read) const {
-  for (int i = unit.begin; i < unit.end; ++i) {
-    int tensors = 0; // operands before
-    for (Value operand : cut.stream[i]->getOperands()) {
-      auto shape = dyn_cast<RankedTensorType>(operand.getType());
-      if (!shape)
-        continue;
-      factors::TableUse use;
-      use.operation = i - unit.begin;
-      use.operand = tensors++;
-      SmallVector<Value> work{operand};
-      while (!work.empty()) {
-        Value next = work.pop_back_val();
-        auto type = dyn_cast<RankedTensorType>(next.getType());
-        if (!type || type.getRank() > shape.getRank())
-          continue;
-        if (constants.known.contains(next)) {
-          const Value table = findTable(next);
-          if (table.getType() != type || !constants.bytes.contains(table))
-            continue;
-          const int64_t before = shape.getRank() - type.getRank();
-          for (int64_t dim = 0; dim < type.getRank(); ++dim)
-            if (type.getDimSize(dim) > 1 && type.getDimSize(dim) == shape.getDimSize(before + dim))
-              use.dims.push_back(static_cast<int>(before + dim));
-          read(table, use);
-          use.dims.clear();
-        } else if (auto maker = next.getDefiningOp<ElementwiseOp>();
-                   maker && !llvm::is_contained(cut.stream, maker.getOperation())) {
-          llvm::append_range(work, maker->getOperands());
-        }
-      }
-    }
-  }
-}
-
-/// Fills in a graph's tables, and where its kinds read them, from what is known at two batches.
-void Reader::addTables(factors::FactorGraph &graph) const {
-  const Constants constants = findConstants(few), atMany = findConstants(many);
-  auto grow = [&](double bytes, double more) {
-    factors::Table &table = graph.tables.emplace_back();
-    table.bytesPerSequence = std::max(0.0, (more - bytes) / static_cast<double>(manyBatch - fewBatch));
-    table.bytes = bytes - table.bytesPerSequence * static_cast<double>(fewBatch);
-  };
-  auto sum = [](const Constants &of) {
-    double bytes = 0;
-    for (auto [table, size] : of.bytes)
-      bytes += size;
-    return bytes;
-  };
-  if (constants.bytes.size() != atMany.bytes.size()) { // some are one number at one batch
-    grow(sum(constants), sum(atMany));
-    return;
-  }
-  llvm::DenseMap<Value, int> numbers;
-  for (auto [table, other] : llvm::zip_equal(constants.bytes, atMany.bytes)) {
-    numbers[table.first] = static_cast<int>(graph.tables.size());
-    grow(table.second, other.second);
-  }
-  std::vector<bool> isKnown(graph.kinds.size(), false);
-  for (auto [u, unit] : llvm::enumerate(cut.units)) {
-    std::vector<factors::TableUse> &uses = graph.kinds[unit.kind].tables;
-    int place = 0;
-    findTableUses(unit, constants, [&, u = u](Value table, factors::TableUse use) {
-      if (!isKnown[unit.kind])
-        uses.push_back(std::move(use));
-      if (place < static_cast<int>(uses.size()))
-        graph.tables[numbers[table]].uses.push_back({static_cast<int>(u), place++});
-    });
-    isKnown[unit.kind] = true;
-  }
 }
 
 FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &kind) {
@@ -667,7 +532,9 @@ std::optional<factors::Reading> Reader::run() {
     }
   }
   nameKinds(graph);
-  addTables(graph);
+  factors::addTables(
+      {few, fewBatch}, {many, manyBatch}, cut,
+      [&](StringRef parameter) { return trained.count(parameter) > 0; }, graph);
   for (auto [input, other] : llvm::zip_equal(few.getArguments(), many.getArguments())) {
     const factors::Tensor tensor = factors::describe(input), atMany = factors::describe(other);
     if (tensor.elements >= atMany.elements)
