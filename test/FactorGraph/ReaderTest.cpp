@@ -245,7 +245,7 @@ TEST_F(FactorGraphReader, WhatLayersShareComesBeforeThem) {
 }
 
 TEST_F(FactorGraphReader, TablesAreReadThroughWhatIsComputedOfThem) {
-  // Rows of a table are added to a parameter, and a part of the batch to what comes in.
+  // Rows and columns of tables meet a parameter, and a part of the batch to what comes in.
   std::optional<Reading> reading = read([](int batch) {
     const std::string b = std::to_string(batch), rows = "tensor<" + b + "x2x4xf32>";
     const std::string part = "tensor<" + b + "x2x1xf32>";
@@ -261,7 +261,9 @@ TEST_F(FactorGraphReader, TablesAreReadThroughWhatIsComputedOfThem) {
            "%p = colossal.parameter \"p\" {file = \"\", offset = 0 : i64, bytes = 16 : i64} : tensor<4xf32>\n"
            "%w = colossal.parameter \"w\" {file = \"\", offset = 16 : i64, bytes = 128 : i64} : "
            "tensor<4x8xf32>\n"
-           "%q = colossal.elementwise add(%p, %c) : (tensor<4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>\n"
+           "%d = colossal.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32> : tensor<4xf32>\n"
+           "%r = colossal.elementwise add(%p, %c) : (tensor<4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>\n"
+           "%q = colossal.elementwise mul(%r, %d) : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>\n"
            "%x = colossal.elementwise mul(%a, %q) : (" +
            rows + ", tensor<2x4xf32>) -> " + rows + "\n%z = colossal.elementwise add(%x, %e) : (" + rows +
            ", tensor<" + b + "x2x1xf32>) -> " + rows +
@@ -271,20 +273,25 @@ TEST_F(FactorGraphReader, TablesAreReadThroughWhatIsComputedOfThem) {
   ASSERT_TRUE(reading);
   const FactorGraph &graph = reading->graph;
   EXPECT_EQ(validate(graph), "");
-  ASSERT_EQ(graph.tables.size(), 2u);
+  ASSERT_EQ(graph.tables.size(), 3u);
   EXPECT_DOUBLE_EQ(graph.tables[0].bytes, 2 * 4);
   EXPECT_DOUBLE_EQ(graph.tables[0].bytesPerSequence, 0);
-  EXPECT_DOUBLE_EQ(graph.tables[1].bytes, 0);
-  EXPECT_DOUBLE_EQ(graph.tables[1].bytesPerSequence, 2 * 4);
+  EXPECT_DOUBLE_EQ(graph.tables[1].bytes, 4 * 4);
+  EXPECT_DOUBLE_EQ(graph.tables[2].bytes, 0);
+  EXPECT_DOUBLE_EQ(graph.tables[2].bytesPerSequence, 2 * 4);
   for (const Table &table : graph.tables)
     EXPECT_EQ(table.uses.size(), 1u);
   const std::vector<TableUse> &uses = graph.kinds[graph.units[0]].tables;
-  ASSERT_EQ(uses.size(), 2u);
+  ASSERT_EQ(uses.size(), 3u);
+  // What the parameter is multiplied by last comes first.
+  EXPECT_EQ(graph.tables[1].uses, (std::vector<std::pair<int, int>>{{0, 0}}));
   EXPECT_EQ(uses[0].operation, 0);
   EXPECT_EQ(uses[0].operand, 1);
-  EXPECT_EQ(uses[0].dims, std::vector<int>{0});
-  EXPECT_EQ(uses[1].operation, 1);
-  EXPECT_EQ(uses[1].dims, (std::vector<int>{0, 1}));
+  EXPECT_EQ(uses[0].dims, std::vector<int>{1});
+  EXPECT_EQ(uses[1].operation, 0);
+  EXPECT_EQ(uses[1].dims, std::vector<int>{0});
+  EXPECT_EQ(uses[2].operation, 1);
+  EXPECT_EQ(uses[2].dims, (std::vector<int>{0, 1}));
 }
 
 TEST_F(FactorGraphReader, WhatMixesSequencesIsRefused) {
