@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "FunctionState.h"
 
+#include "colossal/Plan/Training.h"
 #include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
 
@@ -233,6 +234,6 @@ void schedule::emitStates(Shared &shared) {
                              {},
                              {},
                              entry.info.getAs<IntegerAttr>("place")});
-  emitProgram(save, shared, "save", plan::Role::Save, {}, {}, shared.module.getLoc());
-  emitProgram(restore, shared, "restore", plan::Role::Restore, {}, {}, shared.module.getLoc());
+  emitProgram(save, shared, plan::saveProgram, plan::Role::Save, {}, {}, shared.module.getLoc());
+  emitProgram(restore, shared, plan::restoreProgram, plan::Role::Restore, {}, {}, shared.module.getLoc());
 }

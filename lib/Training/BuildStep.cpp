@@ -15,6 +15,7 @@
 
 #include "colossal/Import/ParameterRoles.h"
 #include "colossal/Outline/OpNames.h"
+#include "colossal/Plan/Training.h"
 #include "colossal/Step/PropagateBatch.h"
 #include "dialects/Dist/LayoutMarks.h"
 #include "dialects/Dist/Pipeline.h"
@@ -29,7 +30,6 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::training;
 
-static constexpr StringLiteral kStepName = "step", kEvaluateName = "evaluate";
 /// Step values of random numbers: parts of 16 bits, the lowest first.
 static constexpr StringLiteral kStepParts[] = {"step0", "step1"},
                                kSeedParts[] = {"seed0", "seed1", "seed2", "seed3"};
@@ -172,9 +172,9 @@ void StepBuilder::settleStates(func::FuncOp function) {
 void StepBuilder::buildEvaluation() {
   OpBuilder b(evaluate.front().getTerminator());
   OpComposer ops(b, nameLoc("loss"));
-  std::vector<StepResult> all{{getMean(ops, evaluated), named(kLossOutput)}};
+  std::vector<StepResult> all{{getMean(ops, evaluated), named(plan::lossOutput)}};
   if (evaluated.count)
-    all.push_back({evaluated.count, named(kCountedOutput)});
+    all.push_back({evaluated.count, named(plan::countedOutput)});
   for (auto [i, value] : llvm::enumerate(evaluate.front().getTerminator()->getOperands())) {
     DictionaryAttr attributes = evaluate.getResultAttrDict(i);
     all.push_back({value, attributes ? attributes : builder.getDictionaryAttr({})});
@@ -185,7 +185,8 @@ void StepBuilder::buildEvaluation() {
 void StepBuilder::addStates() {
   const unsigned number = stepFunction.getNumArguments();
   auto type = RankedTensorType::get({static_cast<int64_t>(stepValues.size())}, builder.getF64Type());
-  (void)stepFunction.insertArgument(number, type, named(kStepValuesInput), nameLoc(kStepValuesInput));
+  (void)stepFunction.insertArgument(number, type, named(plan::stepValuesInput),
+                                    nameLoc(plan::stepValuesInput));
   stepValuesArgument = stepFunction.getArgument(number);
   // Stage 1 stores slots over the axes of the data, stage 3 parameters as well; what is not stored so lies
   // whole on each of them.
@@ -320,7 +321,7 @@ void StepBuilder::finishStep() {
 }
 
 void StepBuilder::describe() {
-  stepFunction->setAttr(dist::kRoleAttrName, builder.getStringAttr(kStepName));
+  stepFunction->setAttr(dist::kRoleAttrName, builder.getStringAttr(plan::stepProgram));
   SmallVector<Attribute> samples;
   for (BlockArgument argument : stepFunction.getArguments()) {
     auto name = stepFunction.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kOnnxNameAttr);
@@ -402,11 +403,11 @@ LogicalResult StepBuilder::run() {
   for (const Classified &each : trained)
     taken.insert(each.info.name);
   statistics = findStatistics(evaluate, taken, options.modelPath);
-  evaluate.setName(kEvaluateName);
+  evaluate.setName(plan::evaluateProgram);
   IRMapping mapping;
   OpBuilder b(evaluate);
   stepFunction = cast<func::FuncOp>(b.clone(*evaluate, mapping));
-  stepFunction.setName(kStepName);
+  stepFunction.setName(plan::stepProgram);
   removeKeptMarks(evaluate);
   loss = {mapping.lookup(evaluated.sum), evaluated.count ? mapping.lookup(evaluated.count) : Value(),
           evaluated.places};

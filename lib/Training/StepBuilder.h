@@ -25,8 +25,6 @@ namespace colossal::training {
 inline constexpr llvm::StringLiteral kLossScale = "loss_scale";
 /// The one that bounds their norm.
 inline constexpr llvm::StringLiteral kClip = "clip";
-/// The output that says over how many elements a loss is a mean.
-inline constexpr llvm::StringLiteral kCountedOutput = "colossal.counted";
 
 /// A result of a function, with its attributes.
 struct StepResult {

@@ -7,6 +7,7 @@
 #include "colossal/Autodiff/Differentiate.h"
 #include "colossal/Autodiff/SeparatePasses.h"
 #include "colossal/Outline/OpNames.h"
+#include "colossal/Plan/Training.h"
 #include "dialects/Dist/LayoutMarks.h"
 #include "dialects/Dist/Pipeline.h"
 
@@ -76,9 +77,9 @@ void StepBuilder::giveResults() {
   for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
     if (stepFunction.getResultAttr(i, kRangeAttr)) // indices that the model computes
       checks.push_back({value, stepFunction.getResultAttrDict(i)});
-  results.push_back({getMean(ops, loss), named(kLossOutput)});
+  results.push_back({getMean(ops, loss), named(plan::lossOutput)});
   if (loss.count)
-    results.push_back({loss.count, named(kCountedOutput)});
+    results.push_back({loss.count, named(plan::countedOutput)});
   llvm::append_range(results, checks);
   firstStatistic = results.size();
   for (const Running &each : statistics)
@@ -146,7 +147,7 @@ StepBuilder::Scaling StepBuilder::scaleGradients(ArrayRef<Value> gradients) {
   }
   if (count)
     norm = ops.div(norm, count);
-  results.push_back({norm, named(kNormOutput)});
+  results.push_back({norm, named(plan::gradientNormOutput)});
   StepValues values(ops, stepValuesArgument, stepValues);
   Value scale = ops.div(values.get(kClip, wide), ops.shift(norm, 1e-6));
   scale = ops.apply(ElementwiseKind::Min, {scale, ops.constant(1, scale)});

@@ -19,10 +19,6 @@
 
 namespace colossal::training {
 
-/// Inputs and outputs of the step beside the model's.
-inline constexpr llvm::StringLiteral kStepValuesInput = "colossal.step_values", kLossOutput = "colossal.loss",
-                                     kNormOutput = "colossal.grad_norm";
-
 /// Of the module's training dictionary: samples that a statistic of a batch is of, where that is a part.
 inline constexpr llvm::StringLiteral kStatisticsOverAttrName = "statistics_over";
 
