@@ -154,6 +154,8 @@ FailureOr<std::vector<training::ParameterInfo>> listParameters(MLIRContext *cont
   if (!complete.training)
     complete.training.emplace();
   complete.training->modelPath = options.import.modelPath;
+  complete.import.isTrained = true;
+  complete.import.takesBatchStatistics = complete.training->batchNorm;
   ScopedDiagnosticHandler handler(context, [](Diagnostic &diagnostic) {
     return success(diagnostic.getSeverity() == DiagnosticSeverity::Warning);
   });

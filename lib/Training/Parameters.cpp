@@ -397,6 +397,8 @@ FailureOr<std::set<std::string>> training::separateMerged(func::FuncOp function,
   const SmallVector<ParameterOp> ops(function.getOps<ParameterOp>());
   for (ParameterOp op : ops) {
     const std::string reason = findReason(op, reader);
+    if (op->hasAttr(kStatisticAttr)) // a file may have it as the tensor of a scale
+      op.setName((op.getName() + "@statistic").str());
     if (isReadTwice(op) && isMerged(op, reason, rules, reader))
       separate(op, [&](ParameterOp copy, const std::string &node) {
         copy.setName((op.getName() + "@" + node).str());

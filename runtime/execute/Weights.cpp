@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -58,8 +59,10 @@ Status Weights::openGiven(std::string &remark) {
   auto opened = std::make_unique<SafetensorsFile>();
   COLOSSAL_RETURN_IF_ERROR(SafetensorsFile::open(moved, *opened));
   uint64_t found = 0;
-  std::string differing;
+  std::string differing, apart;
+  std::set<std::string> names;
   for (const plan::Parameter &parameter : plan->parameters()) {
+    names.insert(parameter.name());
     const auto entry = opened->entries().find(parameter.name());
     if (entry == opened->entries().end())
       continue;
@@ -74,6 +77,16 @@ Status Weights::openGiven(std::string &remark) {
     return {Code::InvalidArgument, moved +
                                        " has none of the plan's parameters: its tensors must have the names "
                                        "that they have in the model's file"};
+  // NAME@NODE: each node that reads NAME has trained its own.
+  for (const auto &[name, entry] : opened->entries())
+    if (const size_t at = name.find('@'); apart.empty() && at != std::string::npos &&
+                                          names.count(name) == 0 && names.count(name.substr(0, at)) > 0)
+      apart = name;
+  if (!apart.empty())
+    return {Code::InvalidArgument,
+            moved + " has '" + apart +
+                "', and the plan has one tensor for what was "
+                "trained apart: compile the model that colossal-run export --onnx writes"};
   if (!differing.empty())
     return {Code::InvalidArgument,
             moved + " is of another model: other types or shapes have " + differing.substr(0, 400)};

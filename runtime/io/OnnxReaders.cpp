@@ -11,6 +11,9 @@ using namespace wire;
 
 namespace {
 
+/// The inputs of a BatchNormalization from which on they are statistics.
+constexpr size_t firstStatistic = 3;
+
 /// Whether a node only moves what its first input holds.
 bool isMovement(const std::string &kind) {
   static const std::set<std::string> kinds = {"Cast",  "Expand",  "Flatten",   "Identity", "Reshape",
@@ -64,15 +67,39 @@ Status damagedModel() {
 }
 
 Status OnnxReaders::find(std::string_view graph) {
-  const auto isSeparated = [](const auto &entry) { return !entry.second.beside.empty(); };
-  if (std::none_of(values.begin(), values.end(), isSeparated))
-    return {};
   COLOSSAL_RETURN_IF_ERROR(survey(graph));
   std::set<std::pair<std::string, bool>> families;
   for (const auto &[name, value] : values)
     if (!value.beside.empty() && families.emplace(value.beside, value.isStatistic).second)
       COLOSSAL_RETURN_IF_ERROR(findReaders(value.beside, value.isStatistic));
+  for (const auto &[name, value] : values)
+    if (value.beside.empty() && !value.isStatistic)
+      COLOSSAL_RETURN_IF_ERROR(keepStatistics(name));
   return {};
+}
+
+Status OnnxReaders::keepStatistics(const std::string &of) {
+  const auto isState = [&](size_t node, size_t input) {
+    const auto known = redirected.find(node);
+    return known != redirected.end() && known->second.count(input) > 0;
+  };
+  for (size_t n = 0; n < nodes.size(); ++n)
+    for (size_t i = firstStatistic; nodes[n].kind == "BatchNormalization" && i < nodes[n].inputs.size(); ++i)
+      if (std::vector<size_t> path; !isState(n, i) && trace(nodes[n].inputs[i], of, path)) {
+        if (initializers.count(of) == 0)
+          return {Code::Unsupported, "'" + of +
+                                         "' is trained, and a statistic of a batch normalization, and no "
+                                         "initializer: write --safetensors"};
+        const std::string name = of + "@statistic";
+        statistics[name] = of;
+        redirected[n][i] = name;
+      }
+  return {};
+}
+
+const std::string &OnnxReaders::besideOf(const std::string &name) const {
+  const auto kept = statistics.find(name);
+  return kept == statistics.end() ? values.at(name).beside : kept->second;
 }
 
 Status OnnxReaders::survey(std::string_view graph) {
@@ -183,8 +210,9 @@ Status OnnxReaders::findReaders(const std::string &of, bool isStatistic) {
   for (size_t n = 0; n < nodes.size(); ++n) {
     Reader reader{n, 0, {}, ""};
     for (size_t i = 0; !isMovement(nodes[n].kind) && i < nodes[n].inputs.size(); ++i)
-      if (std::vector<size_t> path; !nodes[n].inputs[i].empty() && trace(nodes[n].inputs[i], of, path) &&
-                                    (nodes[n].kind == "BatchNormalization" && i >= 3) == isStatistic)
+      if (std::vector<size_t> path;
+          !nodes[n].inputs[i].empty() && trace(nodes[n].inputs[i], of, path) &&
+          (nodes[n].kind == "BatchNormalization" && i >= firstStatistic) == isStatistic)
         reader.inputs.push_back(i);
     if (nodes[n].kind == "Concat") {
       for (size_t place = 0; place < reader.inputs.size(); ++place)
@@ -238,7 +266,7 @@ std::string OnnxReaders::redirect(size_t node, std::string &before) {
   std::map<size_t, std::string> renamed;
   for (const auto &[i, name] : redirected[node]) {
     std::vector<size_t> path;
-    trace(reader.inputs[i], values.at(name).beside, path);
+    trace(reader.inputs[i], besideOf(name), path);
     std::string at = name;
     for (size_t n : path) {
       const std::string suffix = "@" + name, output = nodes[n].outputs[0] + suffix;
@@ -257,12 +285,12 @@ std::string OnnxReaders::redirect(size_t node, std::string &before) {
 }
 
 std::string OnnxReaders::initializerBeside(const std::string &name) const {
-  const auto found = initializers.find(values.at(name).beside);
+  const auto found = initializers.find(besideOf(name));
   return found == initializers.end() ? "" : copyNamed(found->second, 8, name);
 }
 
 std::string OnnxReaders::inputBeside(const std::string &name) const {
-  const auto found = inputs.find(values.at(name).beside);
+  const auto found = inputs.find(besideOf(name));
   return found == inputs.end() ? "" : copyNamed(found->second, 1, name);
 }
 

@@ -26,6 +26,9 @@ public:
 
   /// The values that have readers, by name.
   const std::set<std::string> &found() const { return names; }
+  /// Statistics of batch normalizations that stay as they are, where what was trained has the name of their
+  /// initializer: the names of copies of it.
+  const std::map<std::string, std::string> &kept() const { return statistics; }
 
   /// Whether the node of this number, counted as they stand in the graph, reads such values.
   bool isRedirected(size_t node) const { return redirected.count(node) > 0; }
@@ -33,7 +36,8 @@ public:
   /// before it: copies of the nodes that move an initializer about, which move a value of its own.
   std::string redirect(size_t node, std::string &before);
 
-  /// The TensorProto that `name` takes the place of, by that name; empty: it is no initializer.
+  /// The TensorProto that `name` takes the place of, or is a copy of, by that name; empty: it is no
+  /// initializer.
   std::string initializerBeside(const std::string &name) const;
   /// The ValueInfoProto of that initializer, by `name`; empty: it is no input of the graph.
   std::string inputBeside(const std::string &name) const;
@@ -57,6 +61,10 @@ private:
   Status survey(std::string_view graph);
   /// Finds which inputs of which nodes read which of the values that have taken the place of one.
   Status findReaders(const std::string &of, bool isStatistic);
+  /// Has what reads the old contents of a trained initializer as statistics read a copy of it.
+  Status keepStatistics(const std::string &of);
+  /// The initializer that `name` is beside.
+  const std::string &besideOf(const std::string &name) const;
   /// The reader that is meant where the compiler has called one after this place of the node `called`; -1:
   /// not plain.
   int findReader(const std::string &called, const std::vector<Reader> &readers, size_t place = 0) const;
@@ -72,7 +80,8 @@ private:
   std::map<std::string, std::string_view> initializers, inputs;
   std::map<size_t, std::map<size_t, std::string>> redirected; ///< by node and input: what it reads
   std::set<std::string> names;
-  std::set<std::string> moved; ///< outputs of nodes that were added
+  std::map<std::string, std::string> statistics; ///< initializers by the names of their copies
+  std::set<std::string> moved;                   ///< outputs of nodes that were added
 };
 
 } // namespace colossal::runtime

@@ -105,7 +105,7 @@ public:
 private:
   Status model(std::string_view text, std::string &out);
   Status graph(std::string_view text, bool main, std::string &out);
-  /// The initializers that are beside others.
+  /// The initializers that are beside others, or copies of them.
   Status addSeparated(std::string &out);
   Status function(std::string_view text, std::string &out);
   Status node(std::string_view text, bool main, std::string &out);
@@ -208,6 +208,13 @@ Status Rewriter::addSeparated(std::string &out) {
     COLOSSAL_RETURN_IF_ERROR(tensor(text, &value, false, written));
     putField(5, written, out);
     // Before version 4 of the format, initializers are inputs, too.
+    if (const std::string input = readers.inputBeside(name); !input.empty())
+      putField(11, input, out);
+  }
+  for (const auto &[name, of] : readers.kept()) {
+    std::string written;
+    COLOSSAL_RETURN_IF_ERROR(tensor(readers.initializerBeside(name), nullptr, false, written));
+    putField(5, written, out);
     if (const std::string input = readers.inputBeside(name); !input.empty())
       putField(11, input, out);
   }

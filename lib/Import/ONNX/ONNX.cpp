@@ -16,8 +16,8 @@ using namespace mlir;
 FailureOr<OwningOpRef<ModuleOp>> colossal::onnx_import::makeModule(Importer &importer,
                                                                    const ImportOptions &options) {
   auto module = importer.run();
-  if (failed(module) || failed(colossal::normalizeModel(**module)) ||
-      (options.recognisePatterns && failed(colossal::recognisePatterns(**module))))
+  if (failed(module) || failed(colossal::normalizeModel(**module, options.isTrained)) ||
+      (options.recognisePatterns && failed(colossal::recognisePatterns(**module, options.isTrained))))
     return failure();
   return module;
 }

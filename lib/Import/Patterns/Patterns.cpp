@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "Patterns.h"
 
+#include "colossal/Import/ParameterRoles.h"
+#include "dialects/Colossal/Colossal.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -38,10 +40,24 @@ struct EqualOps {
 };
 } // namespace
 
+/// Whether `op` is the first that reads some parameter of a model, but for what only moves it.
+static bool readsParameter(Operation *op) {
+  auto isMovement = [](Operation *op) {
+    auto kernel = dyn_cast<KernelOpInterface>(op);
+    return kernel && kernel.getKernelKind() == KernelKind::Movement && op->getNumOperands() == 1;
+  };
+  return !isMovement(op) && llvm::any_of(op->getOperands(), [&](Value operand) {
+    Operation *maker = operand.getDefiningOp();
+    while (maker && isMovement(maker))
+      maker = maker->getOperand(0).getDefiningOp();
+    return isa_and_nonnull<ParameterOp>(maker) && !maker->hasAttr(kStatisticAttr);
+  });
+}
+
 /// Removes what nothing uses and what is computed twice. MLIR's pass for any regions hashes whole
 /// dictionaries of attributes, and takes as long as all patterns; here is one block, and most ops hold
 /// properties alone.
-static void simplify(ModuleOp module) {
+static void simplify(ModuleOp module, bool isTrained) {
   for (auto function : module.getOps<func::FuncOp>()) {
     llvm::DenseSet<Operation *, EqualOps> known;
     for (Operation &op : llvm::make_early_inc_range(function.front().without_terminator())) {
@@ -52,7 +68,7 @@ static void simplify(ModuleOp module) {
       if (op.getNumRegions() || !isMemoryEffectFree(&op))
         continue;
       auto [first, isNew] = known.insert(&op);
-      if (isNew)
+      if (isNew || (isTrained && op.getLoc() != (*first)->getLoc() && readsParameter(&op)))
         continue;
       op.replaceAllUsesWith(*first);
       if (isa<UnknownLoc>((*first)->getLoc()))
@@ -96,21 +112,21 @@ static LogicalResult applyAtRoots(ModuleOp module, void (*populate)(RewritePatte
 }
 
 /// Removes what nothing uses (apply does that) and what is computed twice.
-LogicalResult normalizeModel(ModuleOp module) {
+LogicalResult normalizeModel(ModuleOp module, bool isTrained) {
   if (failed(apply(module, populateNormalizePatterns)))
     return failure();
-  simplify(module);
+  simplify(module, isTrained);
   return apply(module, populateNormalizePatterns);
 }
 
-LogicalResult recognisePatterns(ModuleOp module) {
+LogicalResult recognisePatterns(ModuleOp module, bool isTrained) {
   for (auto populate : {populateActivationPatterns, populateNormalizationPatterns, populateRotaryPatterns,
                         populateAttentionPatterns})
     if (failed(applyAtRoots(module, populate)))
       return failure();
   if (failed(apply(module, populateNormalizePatterns)))
     return failure();
-  simplify(module);
+  simplify(module, isTrained);
   return success();
 }
 

@@ -13,10 +13,11 @@
 
 namespace colossal {
 
-/// Folds, simplifies, removes what is unused or computed twice.
-mlir::LogicalResult normalizeModel(mlir::ModuleOp module);
-/// Recognises layer and RMS normalization, GELU, SiLU, attention and rotary embedding.
-mlir::LogicalResult recognisePatterns(mlir::ModuleOp module);
+/// Folds, simplifies, removes what is unused or computed twice. `isTrained`: what different nodes compute of
+/// one parameter stays apart, however equal: training may find that each has a parameter of its own.
+mlir::LogicalResult normalizeModel(mlir::ModuleOp module, bool isTrained);
+/// Recognises layer and RMS normalization, GELU, SiLU, attention and rotary embedding. `isTrained`: as above.
+mlir::LogicalResult recognisePatterns(mlir::ModuleOp module, bool isTrained);
 
 void populateNormalizePatterns(mlir::RewritePatternSet &patterns);
 void populateActivationPatterns(mlir::RewritePatternSet &patterns);

@@ -45,7 +45,14 @@ if mode == "model":
     # Statistics and scales are one tensor.
     node("MatMul", ["r2", "w3"], "h3")
     node("BatchNormalization", ["h3", "ones", "zeros", "zeros", "ones"], "n3", epsilon=1e-5, momentum=0.5)
-    node("Relu", ["n3"], "r3")
+    # The same twice of one value, and once more of other names for the tensors.
+    node("BatchNormalization", ["h3", "ones", "zeros", "zeros", "ones"], "n4", epsilon=1e-5, momentum=0.5)
+    node("Identity", ["ones"], "ones_of_another")
+    node("Identity", ["zeros"], "zeros_of_another")
+    node("BatchNormalization", ["n2", "ones_of_another", "zeros_of_another", "zeros_of_another", "ones_of_another"], "n5", epsilon=1e-5, momentum=0.5)
+    node("Mul", ["n4", "n5"], "n45")
+    node("Add", ["n3", "n45"], "n345")
+    node("Relu", ["n345"], "r3")
     # Read through a node that two share.
     node("Transpose", ["even"], "turned", perm=[1, 0])
     node("MatMul", ["r1", "turned"], "y1")
@@ -74,7 +81,8 @@ else:
     want = [json.loads(line) for line in open(sys.argv[3])][-1]["evaluation_loss"]
     assert abs(loss - want) <= 1e-5 * want, f"ONNX Runtime gives {loss}, and the evaluation was {want}"
     for name, value in ((tensor.name, numpy_helper.to_array(tensor)) for tensor in trained.graph.initializer):
-        assert name in ("two", "eps") or np.ptp(value) > 0, f"'{name}' was not trained"
+        isFixed = name in ("two", "eps") or name.endswith("@statistic")  # a frozen statistic that was one tensor with a scale
+        assert (np.ptp(value) > 0) != isFixed, f"'{name}' was {'' if isFixed else 'not '}trained"
     values = {tensor.name: numpy_helper.to_array(tensor) for tensor in trained.graph.initializer}
     assert np.abs(values["tokens"] - values["tokens@node_both:1"]).max() > 1e-3
     print(len(names), "initializers")
