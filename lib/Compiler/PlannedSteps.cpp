@@ -93,8 +93,9 @@ bool isReadOf(Operation &op) {
 
 /// Pins of what no batch is in, as tables of positions and biases that are looked up: each rank has the
 /// whole, and a gradient that is summed over the batch stays partial up to the parameter. Under other axes
-/// than `data` that is split as what reads it, and there are none. Each is of one operation, which may be
-/// none of the program any more.
+/// than `data` that is split as what reads it, and there are none. Each is of what one node makes in one
+/// shape, which may be none of the program any more: numbers of operations change with the precision and with
+/// stages.
 std::vector<std::string> findBatchlessPins(ReadModel &model) {
   func::FuncOp function = model.functions[0];
   llvm::DenseMap<Value, outline::Origin> origins = outline::findOrigins(function);
@@ -119,15 +120,20 @@ std::vector<std::string> findBatchlessPins(ReadModel &model) {
   std::vector<std::string> pins;
   for (auto &[name, ops] : nodes) {
     bool isReached = true; // by a gradient, which goes on to parameters alone
+    llvm::StringSet<> own;
     for (Operation *op : ops) {
       const outline::Origin origin = origins.lookup(op->getResult(0));
       const bool isBatchless = !origin.argument && !batched.contains(op);
       isReached &= isBatchless && origin.parameter;
-      if (isBatchless && !isReadOf(*op))
-        pins.push_back(
-            "?" +
-            (ops.size() > 1 ? outline::escapeName(unique[op] + "@") + ".+" : outline::escapeName(name)) +
-            "=replicated");
+      auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+      if (!type || !isBatchless || isReadOf(*op))
+        continue;
+      std::string pin = "?" + outline::escapeName(name) + "=replicated[";
+      llvm::raw_string_ostream text(pin);
+      llvm::interleave(type.getShape(), text, ",");
+      text << "]";
+      if (own.insert(pin).second)
+        pins.push_back(std::move(pin));
     }
     if (isReached)
       pins.push_back("?" + outline::escapeName(outline::nameGradient(name)) + "(#\\d+)?=partial:data");

@@ -419,6 +419,8 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
         continue;
       if (pin.isOptional && pin.keepsSums() && !deferring.contains(op))
         continue;
+      if (pin.shape && (op->getNumResults() == 0 || !pin.isOfShape(getTensor(op->getResult(0)).getShape())))
+        continue;
       const bool isForward = pin.form == Pin::Form::Forward;
       pin.isUsed |= isForward; // also where the search decides
       if (std::optional<Assignment> asked =

@@ -10,7 +10,7 @@ using namespace colossal::layout;
 
 ShardingAttr Pin::getSharding(MLIRContext *context, ArrayRef<int64_t> shape) const {
   if (form == Form::Replicated)
-    return ShardingAttr::getReplicated(context, shape);
+    return isOfShape(shape) ? ShardingAttr::getReplicated(context, shape) : ShardingAttr();
   if (form != Form::Dims || dims.size() != shape.size())
     return {};
   SmallVector<DimShardingAttr> attrs;
@@ -89,6 +89,7 @@ private:
   }
   bool parseAxes(SmallVectorImpl<unsigned> &axes);
   bool parseDim(std::vector<Pin::Part> &parts);
+  bool parseShape(std::vector<int64_t> &shape);
 };
 } // namespace
 
@@ -127,10 +128,23 @@ bool LayoutParser::parseDim(std::vector<Pin::Part> &parts) {
   return true;
 }
 
-bool LayoutParser::parse(Pin &pin) {
-  if (rest == "replicated") {
-    pin.form = Pin::Form::Replicated;
+/// SIZE,SIZE,...] or ]
+bool LayoutParser::parseShape(std::vector<int64_t> &shape) {
+  if (rest.consume_front("]"))
     return true;
+  do {
+    if (rest.consumeInteger(10, shape.emplace_back()) || shape.back() < 0)
+      return fail("a dimension's size must be a number");
+  } while (rest.consume_front(","));
+  return rest.consume_front("]") || fail("expected ',' or ']' at '" + rest + "'");
+}
+
+bool LayoutParser::parse(Pin &pin) {
+  if (rest.consume_front("replicated")) {
+    pin.form = Pin::Form::Replicated;
+    if (rest.consume_front("[") && !parseShape(pin.shape.emplace()))
+      return false;
+    return rest.empty() || fail("unexpected '" + rest + "' at the end");
   }
   if (rest == "forward") {
     pin.form = Pin::Form::Forward;

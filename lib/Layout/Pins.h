@@ -20,6 +20,8 @@ struct Pin {
   std::string text; ///< as given, for messages
   outline::NamePattern name;
   Form form = Form::Replicated;
+  /// Form::Replicated: holds only for a tensor of this shape, or an op whose first result has it.
+  std::optional<std::vector<int64_t>> shape;
   /// Form::Factors: factor names and the axes on each.
   std::vector<std::pair<std::string, llvm::SmallVector<unsigned, 2>>> factors;
   /// Form::Dims: per dimension its parts, outermost first; size -1 stands for what the other parts leave.
@@ -36,6 +38,8 @@ struct Pin {
   mutable std::string conflict;
 
   bool matches(llvm::ArrayRef<std::string> names) const { return name.matches(names); }
+  /// Whether it speaks of tensors of this shape.
+  bool isOfShape(llvm::ArrayRef<int64_t> of) const { return !shape || of == llvm::ArrayRef(*shape); }
   /// Whether it asks that a sum stays partial in an op.
   bool keepsSums() const;
   /// The sharding that a Dims or Replicated pin means for a tensor of `shape`; null where it does not fit.

@@ -4,6 +4,15 @@
 // RUN: colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={gemm=k:x} pin={gemm#2=d1:x} pin={y=[8,32:x]} explain=true})' -o /dev/null 2>&1 | FileCheck %s
 // RUN: not colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={gemm=k:x} pin={product=[8:x,32]}})' -o /dev/null 2>&1 | FileCheck %s --check-prefix=CONFLICT
 
+// With a shape behind it, a pin is of what has that shape.
+// RUN: colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={gemm=k:x} pin={?gemm=replicated[8,32]} explain=true})' -o /dev/null 2>&1 | FileCheck %s --check-prefix=SHAPE
+// RUN: colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={gemm=k:x} pin={?gemm=replicated[32]} pin={?gemm=replicated[]} explain=true})' -o /dev/null 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: not colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={gemm=replicated[8,x]}})' 2>&1 | FileCheck %s --check-prefix=SIZE
+
+// SHAPE: contract 'gemm': replicated
+// SHAPE: elementwise 'gemm#2': replicated
+// OTHER: contract 'gemm': k:x
+// SIZE: pin 'gemm=replicated[8,x]': a dimension's size must be a number
 // CHECK: contract 'gemm': k:x
 // CHECK: elementwise 'gemm#2': d1:x
 // CHECK: output 'y': [8,32:x]
