@@ -10,6 +10,10 @@
 //   colossal.stored_over       array<i64: A, ...>: as many of these axes as fit stand on factors (State.h has
 //                              the same of states); not with the others
 //
+//   dist.widens_sums           of a cast to a wider float: partial sums go through it, and are added up
+//   between
+//                              ranks and turns behind it
+//
 // A step asks for the first two by `batch_axis` of its module's dist::kTrainingAttrName, the name of the axis
 // along which the batch is to lie in both of its passes, and by `whole_sums`, with which each rank along it
 // has all of what is summed up over the batch.
@@ -33,6 +37,7 @@ namespace colossal::dist {
 inline constexpr llvm::StringLiteral kBatchOverAttrName = "dist.batch_over",
                                      kBatchAxisAttrName = "batch_axis", kWholeSumsAttrName = "whole_sums",
                                      kEachTurnAttrName = "dist.each_turn",
+                                     kWidensSumsAttrName = "dist.widens_sums",
                                      kScattersInTurnsAttrName = "scatters_in_turns";
 
 } // namespace colossal::dist

@@ -1,6 +1,8 @@
 //===- DeferredSums.cpp - where partial sums may go on ----------------------===//
 #include "DeferredSums.h"
 
+#include "dialects/Dist/LayoutMarks.h"
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
@@ -35,7 +37,7 @@ llvm::DenseSet<Operation *> layout::findDeferringOps(func::FuncOp function,
       size_t count = countDeferrable(op, factor);
       if (count > 0)
         carrying.insert(&op);
-      if (count > 1)
+      if (count > 1 || (count > 0 && op.hasAttr(kWidensSumsAttrName)))
         deferring.insert(&op);
     }
     if (!isSum && !carrying.contains(&op))

@@ -2,6 +2,7 @@
 #include "Model.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/LayoutMarks.h"
 #include "dialects/Dist/State.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -83,9 +84,13 @@ void Model::addUse(const Transfer &transfer) {
     problem.addEdge(given.from, transfer.to, same, given.rowOf, transfer.want.classes);
     return;
   }
+  // Sums that are to be widened cost more before than behind that.
+  unsigned bytes = getElementBytes(getTensor(transfer.value).getElementType());
+  if (const NodeInfo &user = nodes[transfer.to];
+      user.kind == NodeInfo::Kind::Op && user.ops.front()->hasAttr(kWidensSumsAttrName))
+    bytes = 2 * getElementBytes(getTensor(user.ops.front()->getResult(0)).getElementType());
   std::shared_ptr<const search::CostTable> table =
-      moves.getTable(*transfer.rows, transfer.want.distinct,
-                     getElementBytes(getTensor(transfer.value).getElementType()), transfer.moved);
+      moves.getTable(*transfer.rows, transfer.want.distinct, bytes, transfer.moved);
   if (llvm::any_of(*table, [](search::Cost cost) { return cost != 0; }))
     problem.addEdge(transfer.from, transfer.to, table, transfer.rowOf, transfer.want.classes);
 }

@@ -86,7 +86,8 @@ private:
   /// (LayoutMarks.h).
   bool scatters = false;
   llvm::DenseSet<Value> ofTurn; ///< such sums
-  /// The factor by which `op` hands on sums of a turn, where they meet in it or in one that it leads to.
+  /// The factor by which `op` hands on sums of a turn, where they meet in it or in one that it leads to, or
+  /// where it widens them.
   std::optional<unsigned> findMeeting(Operation *op, const FactorRule &rule) const;
   bool leadsToMeeting(Operation *op) const;
 };
@@ -203,7 +204,8 @@ std::optional<unsigned> Propagation::findMeeting(Operation *op, const FactorRule
       return !totals.contains(operand.value()) ||
              llvm::is_contained(factor.carriers, static_cast<unsigned>(operand.index()));
     });
-    if (isCarried && isAlone && (factor.carriers.size() > 1 || leadsToMeeting(op)))
+    if (isCarried && isAlone &&
+        (factor.carriers.size() > 1 || op->hasAttr(kWidensSumsAttrName) || leadsToMeeting(op)))
       return f;
   }
   return std::nullopt;
@@ -231,7 +233,8 @@ std::string Propagation::visit(Operation *op) {
     totals.insert(op->result_begin(), op->result_end());
     if (axis && keepsSums && !op->hasAttr(kReplicatedOverAttrName))
       op->setAttr(kReplicatedOverAttrName, DenseI64ArrayAttr::get(op->getContext(), {*axis}));
-    if (std::optional<unsigned> meeting = scatters && !batch ? findMeeting(op, rule) : std::nullopt) {
+    const bool mayMeet = !batch && (scatters || op->hasAttr(kWidensSumsAttrName));
+    if (std::optional<unsigned> meeting = mayMeet ? findMeeting(op, rule) : std::nullopt) {
       ofTurn.insert(op->result_begin(), op->result_end());
       assign(op, rule, *meeting);
     }

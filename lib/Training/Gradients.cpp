@@ -1,6 +1,8 @@
 //===- Gradients.cpp - gradients as a step's update takes them -----------------===//
 #include "Gradients.h"
 
+#include "dialects/Dist/LayoutMarks.h"
+
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
@@ -19,6 +21,23 @@ static Value addAll(OpComposer &ops, SmallVector<Value> values) {
     values = std::move(sums);
   }
   return values.front();
+}
+
+/// Has a convolution's sums, which are as narrow as what it reads, go on in the type of `cast`, the first of
+/// `path`, whose last is the convolution's.
+static void widenBehind(ElementwiseOp cast, ArrayRef<Value> path) {
+  if (path.size() > 1) {
+    Value sums = path.back();
+    OpBuilder b(cast.getContext());
+    b.setInsertionPointAfterValue(sums);
+    Value wide = OpComposer(b, cast.getLoc()).cast(sums, elementTypeOf(cast.getResult()));
+    sums.replaceAllUsesExcept(wide, wide.getDefiningOp());
+    for (Value value : path.drop_back())
+      value.setType(::cast<RankedTensorType>(value.getType()).clone(elementTypeOf(wide)));
+    cast.getResult().replaceAllUsesWith(path.front());
+    cast = wide.getDefiningOp<ElementwiseOp>();
+  }
+  cast->setAttr(dist::kWidensSumsAttrName, UnitAttr::get(cast.getContext()));
 }
 
 Value training::widenSums(Value gradient) {
@@ -40,6 +59,10 @@ Value training::widenSums(Value gradient) {
       for (Value value : path)
         value.setType(cast<RankedTensorType>(value.getType()).clone(elementTypeOf(gradient)));
       return narrow;
+    }
+    if (isa<ConvOp>(at.getDefiningOp())) {
+      widenBehind(op, path);
+      return path.size() > 1 ? narrow : gradient;
     }
     // A table's are sums of f32, and the narrow ones that it is read as were to have their gradient.
     if (auto narrowed = at.getDefiningOp<ElementwiseOp>();

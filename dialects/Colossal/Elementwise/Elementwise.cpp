@@ -8,6 +8,7 @@
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Colossal/Verification.h"
+#include "dialects/Dist/LayoutMarks.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -196,7 +197,8 @@ LogicalResult ElementwiseOp::verify() {
 // Sharding
 //===----------------------------------------------------------------------===//
 
-/// What lets partial sums through: sums of all operands, a negation, a product in each of its operands.
+/// What lets partial sums through: sums of all operands, a negation, a product in each of its operands, and
+/// what widens the sums.
 static void addCarriedFactors(ElementwiseOp op, FactorRule &rule) {
   Type element = cast<RankedTensorType>(op.getType()).getElementType();
   if (element.isInteger(1))
@@ -209,6 +211,10 @@ static void addCarriedFactors(ElementwiseOp op, FactorRule &rule) {
   case ElementwiseKind::Mul:
     for (unsigned operand : all)
       rule.addCarried(operand);
+    break;
+  case ElementwiseKind::Cast:
+    if (op->hasAttr(dist::kWidensSumsAttrName))
+      rule.addCarried(all);
     break;
   default: // not even a quotient: where the divisor is 0, ranks that hold 0 of the dividend would give NaN
     break;
