@@ -78,22 +78,18 @@ double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
   return static_cast<double>(parts);
 }
 
-/// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
-/// row cuts its kernel in parts, and between them lie the logits less their maximum, or the label's part of
-/// the gradient, one after the other. Of narrow logits these are f32, and the gradient, narrow, lies beside
-/// the logits; the first of them is then made again where it is needed, narrow.
-double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
-  const Operation &op = kind.operations[i];
-  double bytesOf = 0;
-  for (int factor : info.classFactors[i])
-    if (ranksOf(factor, layout[i]) > 1)
-      bytesOf = bytes(op.operands[0].tensor) *
-                share(op.operands[0].tensor, want(static_cast<int>(i), 0, layout[i]));
-  if (bytesOf <= 0)
-    return 0;
-  const double parts = lossParts(i, layout);
-  const double tensors = types.activation < kWide ? kWide / types.activation + 2 : 1;
-  return tensors * bytesOf / parts;
+/// The memory of what `op` adds a parameter to; -1 where it does something else.
+int UnitLayouts::biasedBy(const Operation &op) const {
+  if (op.kind != Operation::Streaming || op.operands.size() != 2)
+    return -1;
+  for (std::size_t o : {0, 1}) {
+    const Use &use = op.operands[o], &bias = op.operands[1 - o];
+    if (!use.saved && !bias.saved && kind.tensors[use.tensor].kind == Tensor::Activation &&
+        kind.tensors[bias.tensor].kind == Tensor::Parameter &&
+        kind.tensors[use.tensor].elements == kind.tensors[op.results[0].tensor].elements)
+      return info.root[use.tensor];
+  }
+  return -1;
 }
 
 /// The same pass where the gradients of weights are one of their own: what these read, and the gradients that
@@ -369,6 +365,14 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       logits = info.root[kind.operations[i].operands[0].tensor];
       parts = lossParts(i, layout);
     }
+  // Logits, and what a bias is added to before, up to the product that makes it.
+  std::set<int> inParts;
+  int product = -1;
+  for (int tensor = logits; tensor >= 0;) {
+    inParts.insert(tensor);
+    product = info.producer[tensor];
+    tensor = product < 0 ? -1 : biasedBy(kind.operations[product]);
+  }
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
     WalkedOp walked;
@@ -393,12 +397,11 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
     }
     if (isLoss(kind, op)) {
       walked.kind = WalkedOp::Loss;
-      walked.beside = lossBytes(i, layout);
     } else if (op.kind == Operation::View) {
       walked.kind = WalkedOp::View;
     } else if (op.kind == Operation::Contraction) {
       walked.kind = WalkedOp::Contraction;
-      const double ofParts = logits >= 0 && info.root[op.results[0].tensor] == logits ? parts : 1;
+      const double ofParts = inParts.count(info.root[op.results[0].tensor]) > 0 ? parts : 1;
       findCopied(i, layout, ofParts, walked);
       findTransformed(i, layout, walked);
       const auto number = static_cast<int>(i);
@@ -447,10 +450,10 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
   }
   for (const Exchanged &copy : exchanged)
     walk.values.push_back({copy.reader, copy.bytes, copy.segment, -1, info.root[copy.tensor]});
-  for (std::size_t t = 0; t < kind.tensors.size() && logits >= 0; ++t)
-    if (info.root[t] == logits)
+  for (std::size_t t = 0; t < kind.tensors.size(); ++t)
+    if (inParts.count(info.root[t]) > 0)
       walk.bytes[t] /= parts;
-  if (const int product = logits >= 0 && parts > 1 ? info.producer[logits] : -1; product >= 0)
+  if (product >= 0 && parts > 1)
     for (WalkedOp &walked : walk.ops)
       if (walked.kind == WalkedOp::Loss)
         walked.earlier = walk.ops[product].parameterGradients;

@@ -199,13 +199,13 @@ private:
   double partBytes(std::size_t i, const UnitLayout &layout) const;
   double maskBytes(const UnitLayout &layout) const;
   void keepComputed(const UnitLayout &layout, const BackwardWalk &walk, UnitCost &cost) const;
-  double forwardBytes(const UnitLayout &layout, const std::vector<Placement> &lies) const;
+  double forwardBytes(const std::vector<Placement> &lies) const;
   bool scales(const Operation &op) const;
   double lossParts(std::size_t i, const UnitLayout &layout) const;
+  int biasedBy(const factors::Operation &op) const;
   /// Whether the gradient of what `op` reads takes its weights apart: a convolution in steps, each remainder
   /// of a place by the stride has weights of its own.
   static bool takesWeightsApart(const Operation &op);
-  double lossBytes(std::size_t i, const UnitLayout &layout) const;
   int againIn(int root) const;
   bool isReadAgain(int root, const UnitLayout &layout, const std::vector<Placement> &lies) const;
   std::map<int, double> keptParts(const std::vector<Placement> &lies) const;

@@ -117,7 +117,7 @@ void UnitLayouts::keepComputed(const UnitLayout &layout, const BackwardWalk &wal
 /// The most that a forward pass by itself has at once, but for what the model gives back: what lies in memory
 /// between the operation that makes it and the last that reads it. What is given back is f32, beside what is
 /// narrow.
-double UnitLayouts::forwardBytes(const UnitLayout &layout, const std::vector<Placement> &lies) const {
+double UnitLayouts::forwardBytes(const std::vector<Placement> &lies) const {
   std::vector<bool> isInMemory(kind.tensors.size(), false);
   for (int input : kind.inputs)
     isInMemory[info.root[input]] = true;
@@ -145,14 +145,6 @@ double UnitLayouts::forwardBytes(const UnitLayout &layout, const std::vector<Pla
           (!isReplaced[t] || info.producer[t] == static_cast<int>(i)))
         alive += bytes(static_cast<int>(t)) * share(static_cast<int>(t), lies[t]);
     }
-    // Between what ranks find of a row of logits over all classes lie these less their maximum, in f32, where
-    // narrow ones lay.
-    const double times = types.activation < kWide ? kWide / types.activation - 1 : 1;
-    if (const Operation &op = kind.operations[i]; isLoss(kind, op))
-      for (int factor : info.classFactors[i])
-        if (ranksOf(factor, layout[i]) > 1)
-          alive += times * bytes(op.operands[0].tensor) *
-                   share(op.operands[0].tensor, want(static_cast<int>(i), 0, layout[i]));
     most = std::max(most, alive);
   }
   return most;
@@ -460,7 +452,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     brought = std::max(brought, broughtIn(i, layout, lies));
   made += brought;
   cost.maskBytes = maskBytes(layout);
-  cost.forwardBytes = forwardBytes(layout, lies);
+  cost.forwardBytes = forwardBytes(lies);
   cost.transientBytes = made + peak.beside;
   cost.turnTransientBytes = made + peak.turn;
   cost.exchangedTransientBytes = made + peak.exchanged;

@@ -219,7 +219,21 @@ bool Grouping::isRatherEpilogue(Operation *op, FusionGroup *group) {
         return shapeOf(output) == ArrayRef<int64_t>(group->shape);
       }))
     return false;
-  return findEpilogueOf(op) != nullptr;
+  // A narrow sum is a chain: what is narrow is widened, added to, and narrowed.
+  constexpr unsigned kMost = 3; // of its ops
+  Operation *at = op;
+  for (unsigned i = 0; i < kMost && at; ++i) {
+    if (findEpilogueOf(at))
+      return true;
+    Operation *before = nullptr;
+    for (Value operand : at->getOperands())
+      if (Operation *maker = operand.getDefiningOp();
+          maker && position.count(maker) && operand.hasOneUse() && classOf(maker) == OpClass::Point &&
+          isa<RankedTensorType>(operand.getType()) && shapeOf(operand) == shapeOf(op->getResult(0)))
+        before = maker;
+    at = before;
+  }
+  return false;
 }
 
 /// Writes down of each op what `isOfOtherRows` asks for, in one pass instead of a walk back for each: the
@@ -249,7 +263,7 @@ void Grouping::findStatistics() {
           made.resize(own[m] + 1);
         made.set(own[m]);
       }
-      if (classes[m] == OpClass::Point || isMovement(all[m]))
+      if (classes[m] == OpClass::Point || isMovement(all[m]) || isCollective(all[m]))
         made |= statistics[m];
     }
   }
@@ -347,6 +361,32 @@ bool Grouping::joinOfSeveral(Operation *op) {
   return true;
 }
 
+/// Whether `op` makes statistics of much that has nothing to do with what `group` makes its own of: one
+/// kernel would wait for both, and what each is made of would be there at once, as the parts of a loss are
+/// not to be.
+bool Grouping::isOfOtherInputs(Operation *op, FusionGroup *group) const {
+  constexpr int64_t kMuch = 1 << 16; // elements
+  constexpr unsigned kMost = 64;     // values that are looked at
+  Value input = op->getOperand(0);
+  const int64_t much = countElements(shapeOf(input));
+  if (much < kMuch || countElements(shapeOf(op->getResult(0))) == much)
+    return false;
+  llvm::SmallSetVector<Value, 8> seen;
+  seen.insert(input);
+  for (unsigned i = 0; i < seen.size(); ++i) {
+    if (i == kMost ||
+        llvm::any_of(seen[i].getUsers(), [&](Operation *user) { return groupOf.lookup(user) == group; }))
+      return false;
+    Operation *maker = seen[i].getDefiningOp();
+    if (!maker || (classify(maker) != OpClass::Point && !isMovement(maker)))
+      continue;
+    for (Value operand : maker->getOperands())
+      if (isa<RankedTensorType>(operand.getType()) && countElements(shapeOf(operand)) >= much)
+        seen.insert(operand);
+  }
+  return true;
+}
+
 bool Grouping::joinRow(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
   Value result = op->getResult(0);
   if (sizes[group] + sizeOf(op) > target.maxGroupSize() || group->routine || !alignedIn(group, uses, result))
@@ -355,7 +395,7 @@ bool Grouping::joinRow(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
     return false;
   auto space = rowSpaceOf(op);
   if (!group->reduced.empty()) {
-    if (group->shape != space->shape || group->reduced != space->reduced)
+    if (group->shape != space->shape || group->reduced != space->reduced || isOfOtherInputs(op, group))
       return false;
   } else if (group->shape != space->shape) {
     // Statistics alone: the group's loops run inside of the rows from here on.

@@ -69,6 +69,7 @@ private:
   bool addsToSummand(mlir::Operation *op, FusionGroup *group) const;
   bool keepsOperandsLonger(mlir::Operation *op, FusionGroup *group);
   bool runsAhead(mlir::Operation *op, FusionGroup *group);
+  bool isOfOtherInputs(mlir::Operation *op, FusionGroup *group) const;
   bool joinRow(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses);
   bool alignedIn(FusionGroup *group, llvm::ArrayRef<Use> uses, mlir::Value value);
   /// The groups made so far that read a result of `op`, through movements as well.

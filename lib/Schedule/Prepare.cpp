@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
+#include "Collectives.h"
 #include "Groups.h"
 
 #include "colossal/Schedule/Views.h"
@@ -187,13 +188,50 @@ static int64_t countElements(Value value) {
   return cast<RankedTensorType>(value.getType()).getNumElements();
 }
 
+constexpr int64_t kSmall = 8; ///< times that fit in what is read
+
+/// Whether kernels that read what these ops do can compute it themselves.
+static bool areComputedOnTheWay(Operation::user_range users) {
+  return llvm::all_of(
+      users, [](Operation *user) { return isa<ElementwiseOp, ReduceOp, dist::MaskPaddingOp>(user); });
+}
+
+/// Whether a choice between small tensors that are stretched, by a comparison of such, gives `op`: one class'
+/// part of a gradient.
+static bool choosesFromSmall(ElementwiseOp op) {
+  const int64_t given = countElements(op.getResult());
+  auto isSmall = [&](Value operand) {
+    auto broadcast = operand.getDefiningOp<BroadcastOp>();
+    return countElements(broadcast ? broadcast.getInput() : operand) * kSmall <= given;
+  };
+  auto comparison = op.getOperand(0).getDefiningOp<ElementwiseOp>();
+  return op.getKind() == ElementwiseKind::Select && comparison &&
+         llvm::all_of(comparison->getOperands(), isSmall) &&
+         llvm::all_of(op->getOperands().drop_front(), isSmall);
+}
+
+/// Whether `op` takes what ranks have found of rows over all of them, or its logarithm, from these, which
+/// some other op reads as well: logits less their maximum, and that less the logarithm of their sum.
+static bool subtractsStatistics(ElementwiseOp op) {
+  if (op.getKind() != ElementwiseKind::Sub || op.getOperand(0).hasOneUse() ||
+      countElements(op.getOperand(1)) * kSmall > countElements(op.getOperand(0)))
+    return false;
+  Operation *maker = op.getOperand(1).getDefiningOp();
+  if (auto logarithm = dyn_cast_or_null<ElementwiseOp>(maker);
+      logarithm && logarithm.getKind() == ElementwiseKind::Log)
+    maker = logarithm.getOperand(0).getDefiningOp();
+  return maker && isCollective(maker);
+}
+
 /// Whether `op` costs less than reading what it gives: widening of 16 bits reads half of that, also where
 /// something small is added to it or taken from it, as of what a normalization of the batch centers; and a
-/// comparison of small tensors that are stretched reads hardly anything.
+/// comparison of small tensors that are stretched, and a choice by such a one, read hardly anything; what is
+/// taken from rows is there at what it is taken from, which others read.
 static bool isCheaperThanReading(ElementwiseOp op) {
-  constexpr int64_t kSmall = 8; // times that fit in what is read
   if (isWidening(op))
     return true;
+  if (choosesFromSmall(op) || subtractsStatistics(op))
+    return areComputedOnTheWay(op->getUsers());
   const int64_t given = countElements(op.getResult());
   if (op.getKind() == ElementwiseKind::Add || op.getKind() == ElementwiseKind::Sub) {
     auto isSmall = [&](Value operand) { return countElements(operand) * kSmall <= given; };
@@ -245,22 +283,33 @@ static void cutConstants(func::FuncOp function) {
 }
 
 /// Gives each reader of `op` one of its own, so that each kernel computes it on the way.
-static void separateReaders(ElementwiseOp op) {
+static void separateReaders(Operation *op) {
   llvm::SmallDenseMap<Operation *, Value> ofReader;
-  for (OpOperand &use : llvm::make_early_inc_range(op.getResult().getUses())) {
+  for (OpOperand &use : llvm::make_early_inc_range(op->getResult(0).getUses())) {
     Value &own = ofReader[use.getOwner()];
     if (!own)
-      own = ofReader.size() == 1 ? Value(op.getResult()) : OpBuilder(op).clone(*op)->getResult(0);
+      own = ofReader.size() == 1 ? op->getResult(0) : OpBuilder(op).clone(*op)->getResult(0);
     use.set(own);
   }
 }
 
+/// Whether `op` masks what was widened, so that the mask costs less than to read the wide.
+static bool masksWidened(Operation *op) {
+  auto mask = dyn_cast<dist::MaskPaddingOp>(op);
+  return mask && isWidening(mask.getInput().getDefiningOp()) && areComputedOnTheWay(op->getUsers());
+}
+
 static void separateReaders(func::FuncOp function) {
-  SmallVector<ElementwiseOp> cheap;
-  function.walk([&](ElementwiseOp op) { cheap.push_back(op); });
-  for (ElementwiseOp op : llvm::reverse(cheap)) // a reader that has become several reads several times
-    if (!op.getResult().hasOneUse() && isCheaperThanReading(op))
+  SmallVector<Operation *> cheap;
+  function.walk([&](Operation *op) {
+    if (isa<ElementwiseOp, dist::MaskPaddingOp>(op))
+      cheap.push_back(op);
+  });
+  for (Operation *op : llvm::reverse(cheap)) { // a reader that has become several reads several times
+    auto elementwise = dyn_cast<ElementwiseOp>(op);
+    if (!op->hasOneUse() && (elementwise ? isCheaperThanReading(elementwise) : masksWidened(op)))
       separateReaders(op);
+  }
 }
 
 /// A logarithm of a softmax that elementwise ops alone read, as a loss and its gradient do, is a difference

@@ -204,6 +204,42 @@ TEST(Groups, WhatSumsUpRunsAtOnce) {
   EXPECT_EQ(getGroups(function), (Names{{"gradient"}, {"norm"}, {"next", "update"}}));
 }
 
+// Sums of tensors that have nothing to do with each other are kernels of their own, however they are added
+// up: one would wait for both. What is made of one tensor is one kernel's.
+TEST(Groups, StatisticsOfOtherTensorsAreMadeApart) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<256x512xf32>, %b: tensor<256x512xf32>) -> tensor<1x512xf32> {
+    %0 = colossal.elementwise exp(%a) : (tensor<256x512xf32>) -> tensor<256x512xf32> loc("first")
+    %1 = colossal.reduce sum %0 over [0] {keepdims = true} : tensor<256x512xf32> -> tensor<1x512xf32> loc("its sum")
+    %2 = colossal.elementwise exp(%b) : (tensor<256x512xf32>) -> tensor<256x512xf32> loc("second")
+    %3 = colossal.reduce sum %2 over [0] {keepdims = true} : tensor<256x512xf32> -> tensor<1x512xf32> loc("sum")
+    %4 = colossal.elementwise mul(%2, %b) : (tensor<256x512xf32>, tensor<256x512xf32>) -> tensor<256x512xf32> loc("slope")
+    %5 = colossal.reduce sum %4 over [0] {keepdims = true} : tensor<256x512xf32> -> tensor<1x512xf32> loc("slopes")
+    %6 = colossal.elementwise add(%1, %3) : (tensor<1x512xf32>, tensor<1x512xf32>) -> tensor<1x512xf32> loc("two")
+    %7 = colossal.elementwise add(%6, %5) : (tensor<1x512xf32>, tensor<1x512xf32>) -> tensor<1x512xf32> loc("three")
+    return %7 : tensor<1x512xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function),
+            (Names{{"first", "its sum"}, {"second", "sum", "slope", "slopes", "two", "three"}}));
+}
+
+// A narrow sum is what the product's kernel stores, though what follows makes statistics of it.
+TEST(Groups, NarrowSumsAreEpiloguesBeforeStatistics) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<8x16xbf16>, %w: tensor<16x32xbf16>, %b: tensor<32xf32>) -> (tensor<8x1xf32>, tensor<8x32xbf16>) {
+    %0 = colossal.contract %a [0, 1], %w [1, 2] -> [0, 2] : (tensor<8x16xbf16>, tensor<16x32xbf16>) -> tensor<8x32xbf16> loc("product")
+    %1 = colossal.elementwise cast(%0) : (tensor<8x32xbf16>) -> tensor<8x32xf32> loc("wide")
+    %2 = colossal.elementwise add(%1, %b) : (tensor<8x32xf32>, tensor<32xf32>) -> tensor<8x32xf32> loc("bias")
+    %3 = colossal.elementwise cast(%2) : (tensor<8x32xf32>) -> tensor<8x32xbf16> loc("narrow")
+    %4 = colossal.elementwise cast(%3) : (tensor<8x32xbf16>) -> tensor<8x32xf32> loc("again")
+    %5 = colossal.reduce max %4 over [1] {keepdims = true} : tensor<8x32xf32> -> tensor<8x1xf32> loc("most")
+    return %5, %3 : tensor<8x1xf32>, tensor<8x32xbf16>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"product", "wide", "bias", "narrow"}, {"again", "most"}}));
+}
+
 // Where a norm is made of a sum of products, the sum grows with each of them: the norm's kernel does not wait
 // for all.
 TEST(Groups, SumsOfProductsAreMadeWhereTheProductsAre) {

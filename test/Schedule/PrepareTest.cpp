@@ -69,6 +69,40 @@ TEST(Prepare, LogarithmOfASoftmaxIsADifferenceForEachReader) {
             (Counts{{"log_sum_exp", 1}, {"sub", 2}, {"equal", 2}, {"select", 2}, {"exp", 1}, {"sum", 1}}));
 }
 
+// One class' part of a gradient is made where it is read, and so is what ranks' statistics are taken from.
+TEST(Prepare, WhatIsChosenFromSmallTensorsIsMadeForEachReader) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%x: tensor<32x64xf32>, %own: tensor<32x1xi32>, %class: tensor<1x64xi32>, %slope: tensor<32x1xf32>, %zero: tensor<1x1xf32>)
+        -> (tensor<32x1xf32>, tensor<32x64xf32>) {
+    %0 = colossal.elementwise equal(%own, %class) : (tensor<32x1xi32>, tensor<1x64xi32>) -> tensor<32x64xi1>
+    %1 = colossal.broadcast %slope : tensor<32x1xf32> -> tensor<32x64xf32>
+    %2 = colossal.elementwise select(%0, %1, %zero) : (tensor<32x64xi1>, tensor<32x64xf32>, tensor<1x1xf32>) -> tensor<32x64xf32>
+    %3 = colossal.reduce sum %2 over [1] {keepdims = true} : tensor<32x64xf32> -> tensor<32x1xf32>
+    %4 = colossal.elementwise sub(%2, %x) : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+    return %3, %4 : tensor<32x1xf32>, tensor<32x64xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(count(function), (Counts{{"equal", 2}, {"select", 2}, {"broadcast", 1}, {"sum", 1}, {"sub", 1}}));
+}
+
+TEST(Prepare, RowsFromWhichRanksStatisticsAreTakenAreStoredOnce) {
+  ParsedFunction function(
+      R"mlir(module {
+    shard.grid @mesh(shape = 2)
+    func.func @f(%x: tensor<32x64xf32>) -> (tensor<32x1xf32>, tensor<32x64xf32>) {
+    %0 = colossal.reduce max %x over [1] {keepdims = true} : tensor<32x64xf32> -> tensor<32x1xf32>
+    %1 = shard.all_reduce %0 on @mesh grid_axes = [0] reduction = max : tensor<32x1xf32> -> tensor<32x1xf32>
+    %2 = colossal.elementwise sub(%x, %1) : (tensor<32x64xf32>, tensor<32x1xf32>) -> tensor<32x64xf32>
+    %3 = colossal.elementwise exp(%2) : (tensor<32x64xf32>) -> tensor<32x64xf32>
+    %4 = colossal.elementwise neg(%2) : (tensor<32x64xf32>) -> tensor<32x64xf32>
+    %5 = colossal.elementwise add(%3, %4) : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+    return %1, %5 : tensor<32x1xf32>, tensor<32x64xf32>
+  }})mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(count(function),
+            (Counts{{"max", 1}, {"all_reduce", 1}, {"sub", 2}, {"exp", 1}, {"neg", 1}, {"add", 1}}));
+}
+
 TEST(Prepare, SoftmaxThatIsAResultStays) {
   ParsedFunction function(
       R"mlir(func.func @f(%x: tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8x64xf32>) {
