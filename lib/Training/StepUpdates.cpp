@@ -51,7 +51,8 @@ LogicalResult StepBuilder::buildUpdates() {
   if (failed(buildGradients(gradients, lastForward)))
     return failure();
   Operation *terminator = stepFunction.front().getTerminator(), *lastGradient = terminator->getPrevNode();
-  if (options.zero >= 0 && options.zero < 3 && !dataAxes.empty() && !options.hasRecipe)
+  // Stages bring parameters together once a step: both passes read the same.
+  if (options.zero >= 0 && !keepsPieces(3) && !dataAxes.empty() && !options.hasRecipe)
     makeOnEachRank(parameters, lastGradient, dataAxes);
   updateStates(gradients, scaleGradients(gradients));
   markUpdate(lastForward);
