@@ -382,6 +382,19 @@ std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op,
   return turned;
 }
 
+/// Whether `op` converts what another kind of op of its node gives or takes, as a precision has it done: of
+/// its own factors no pin of that node speaks, though some may have their names.
+static bool convertsForAnother(Operation *op) {
+  auto conversion = dyn_cast<ElementwiseOp>(op);
+  if (!conversion || conversion.getKind() != ElementwiseKind::Cast)
+    return false;
+  const StringRef name = outline::getFirstName(op->getLoc());
+  auto isOther = [&](Operation *other) {
+    return other && !isa<ElementwiseOp, ParameterOp>(other) && outline::getFirstName(other->getLoc()) == name;
+  };
+  return isOther(op->getOperand(0).getDefiningOp()) || llvm::any_of(op->getUsers(), isOther);
+}
+
 std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, StringRef name,
                                                               StringRef programName, std::vector<Pin> &pins) {
   const RefinedRule &refined = getRule(op);
@@ -412,12 +425,15 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
   std::optional<Assignment> pinned;
   ShardingAttr pinnedResult;
   const Pin *resultPin = nullptr;
+  const bool isConversion = convertsForAnother(op);
   auto ask = [&](bool isCopy) {
     for (Pin &pin : pins) {
       // Which of several operations of one name is made again its number does not tell.
       if (!pin.matches(isCopy && pin.isOptional ? ArrayRef(names).drop_back(2) : ArrayRef(names)))
         continue;
       if (pin.isOptional && pin.keepsSums() && !deferring.contains(op))
+        continue;
+      if (isConversion && pin.form == Pin::Form::Factors)
         continue;
       if (pin.shape && (op->getNumResults() == 0 || !pin.isOfShape(getTensor(op->getResult(0)).getShape())))
         continue;

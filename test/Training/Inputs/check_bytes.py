@@ -125,6 +125,24 @@ def of_tensor_axes():
             print(f"{model}, {mesh} in {turns} microbatches: planned {planned}, the program's {sent}")
             for kind in {*sent, *planned}:
                 assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (model, mesh, kind)
+    # What is looked up is exchanged as narrow as it is read.
+    got = output("colossal-compile", folder / "llama.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu", "--global-batch", 16,
+                 "--dim", "seq=64", "--devices", 2, "--mesh", "model=2", "--microbatches", 1, "--zero", 0, "--recompute", "none", "--precision", "bf16", "--json", "-q",
+                 "-o", folder / "step.cplan")
+    sent, planned = sums(got["programs"][0]["traffic"], "bytes"), by_kind(got)
+    print(f"llama in bf16, model=2: planned {planned}, the program's {sent}")
+    assert abs(sent["all_to_all"] - planned["all_to_all"]) <= 0.1 * sent["all_to_all"], (sent, planned)  # and indices
+
+
+def of_normalized_convolutions():
+    """Scales and shifts of frozen batch normalizations are made on each rank, and nothing is brought together for them, whatever the precision and the stages."""
+    for mesh, devices, turns, *options in (("data=2", 2, 1), ("data=2", 2, 4, "--precision", "bf16"), ("stage=2,data=2", 4, 4)):
+        got = output("colossal-compile", folder / "normalized.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits", "--machine", "cpu", "--global-batch", 16,
+                     "--devices", devices, "--mesh", mesh, "--microbatches", turns, "--zero", 0, "--recompute", "none", *options, "--json", "-q", "-o", folder / "step.cplan")
+        sent, planned = sums(got["programs"][0]["traffic"], "bytes"), by_kind(got)
+        print(f"normalized, {mesh} in {turns} microbatches {' '.join(options)}: planned {planned}, the program's {sent}")
+        for kind in {*sent, *planned}:
+            assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (mesh, kind)
 
 
 def of_convolutions():
@@ -172,5 +190,6 @@ as_planned()
 of_a_transformer()
 of_tensor_axes()
 of_convolutions()
+of_normalized_convolutions()
 of_stages()
 as_run()

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A classifier of images whose convolutions have windows of 3 x 3 and many channels: convolutions.py FILE.onnx [residual | widths]
+"""A classifier of images whose convolutions have windows of 3 x 3 and many channels: convolutions.py FILE.onnx [residual | widths | normalized]
 
 residual: what a pair of them makes is added to what they take, as in ResNet-18, and some go in steps of two.
 widths: the same in blocks that are alike, of 64 and of 128 channels.
+normalized: and with a batch normalization behind each convolution, of fresh scales and statistics, which the file has once for each width.
 """
 import sys
 
@@ -21,9 +22,19 @@ def weight(name, *shape):
     return name
 
 
+def uniform(name, value, width):
+    if all(known.name != name for known in weights):
+        weights.append(numpy_helper.from_array(numpy.full(width, value, numpy.float32), name))
+    return name
+
+
 def convolve(name, source, channels, width, step=1):
     nodes.append(helper.make_node("Conv", [source, weight(f"{name}.weight", width, channels, 3, 3)], [name], kernel_shape=[3, 3], pads=[1] * 4, strides=[step] * 2))
-    return name
+    if "normalized" not in sys.argv[2:]:
+        return name
+    ones, zeros = uniform(f"ones{width}", 1, width), uniform(f"zeros{width}", 0, width)
+    nodes.append(helper.make_node("BatchNormalization", [name, ones, zeros, zeros, ones], [f"{name}.norm"], name=f"{name}.norm"))
+    return f"{name}.norm"
 
 
 def activate(source):
@@ -31,7 +42,7 @@ def activate(source):
     return f"{source}.relu"
 
 
-if "widths" in sys.argv[2:]:
+if "widths" in sys.argv[2:] or "normalized" in sys.argv[2:]:
     CHANNELS, before, LAYERS = 128, 8, 0
     for width in (64, 128):
         value = activate(convolve(f"to{width}", value, before, width, 1 + (before > 8)))
