@@ -115,8 +115,7 @@ void UnitLayouts::keepComputed(const UnitLayout &layout, const BackwardWalk &wal
 }
 
 /// The most that a forward pass by itself has at once, but for what the model gives back: what lies in memory
-/// between the operation that makes it and the last that reads it. What is given back is f32, beside what is
-/// narrow.
+/// between the operation that makes it and the last that reads it.
 double UnitLayouts::forwardBytes(const std::vector<Placement> &lies) const {
   std::vector<bool> isInMemory(kind.tensors.size(), false);
   for (int input : kind.inputs)
@@ -133,8 +132,13 @@ double UnitLayouts::forwardBytes(const std::vector<Placement> &lies) const {
     for (const Use &use : op.operands)
       if (op.light && !use.moved)
         isReplaced[info.root[use.tensor]] = true;
-  for (int result : kind.results)
-    isInMemory[info.root[result]] = types.activation < kWide;
+  // What is given back is f32, beside what is narrow; but what has padding, which its readers mask, they read
+  // as it is given.
+  for (int result : kind.results) {
+    const double part = share(result, lies[result]);
+    const bool isPadded = part * std::round(1 / part) > 1 + 1e-9;
+    isInMemory[info.root[result]] = types.activation < kWide && !isPadded;
+  }
   double most = 0;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     double alive = 0;
