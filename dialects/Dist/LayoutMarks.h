@@ -11,8 +11,7 @@
 //                              the same of states); not with the others
 //
 //   dist.widens_sums           of a cast to a wider float: partial sums go through it, and are added up
-//   between
-//                              ranks and turns behind it
+//                              between ranks and turns behind it
 //
 // A step asks for the first two by `batch_axis` of its module's dist::kTrainingAttrName, the name of the axis
 // along which the batch is to lie in both of its passes, and by `whole_sums`, with which each rank along it

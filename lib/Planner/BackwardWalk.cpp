@@ -424,7 +424,7 @@ BackwardWalk::Peak Walker::run() {
       for (int operand : op.operands)
         give(operand, add(size(operand)));
       made += op.earlier;
-      look(op.beside, op.earlier);
+      look(0, op.earlier);
       made -= op.earlier;
       break;
     }

@@ -39,7 +39,6 @@ struct WalkedOp {
   int mask = -1;                 ///< an attention's trained mask: a tensor, also among `operands`
   bool isNarrow = false;         ///< it is computed in a wider type than its operands have
   bool sumsRows = false;         ///< it has a bias along a dimension that is not the last
-  double beside = 0;             ///< a loss's own tensors beside the gradient
   /// Of a loss in parts: bytes that earlier parts have made of its product's parameters' gradients.
   double earlier = 0;
   int segment = -1;   ///< of those in which the forward pass is made again

@@ -361,30 +361,32 @@ bool Grouping::joinOfSeveral(Operation *op) {
   return true;
 }
 
+/// Adds the operands of at least `least` elements, and what kernels would compute these of on their way.
+void Grouping::addLargeInputs(Operation *op, int64_t least, llvm::SmallSetVector<Value, 16> &inputs) const {
+  constexpr unsigned kMost = 64; // that are looked at
+  SmallVector<Operation *> work{op};
+  while (!work.empty() && inputs.size() < kMost)
+    for (Value operand : work.pop_back_val()->getOperands())
+      if (isa<RankedTensorType>(operand.getType()) && countElements(shapeOf(operand)) >= least &&
+          inputs.insert(operand))
+        if (Operation *maker = operand.getDefiningOp();
+            maker && (classify(maker) == OpClass::Point || isMovement(maker)))
+          work.push_back(maker);
+}
+
 /// Whether `op` makes statistics of much that has nothing to do with what `group` makes its own of: one
 /// kernel would wait for both, and what each is made of would be there at once, as the parts of a loss are
 /// not to be.
 bool Grouping::isOfOtherInputs(Operation *op, FusionGroup *group) const {
   constexpr int64_t kMuch = 1 << 16; // elements
-  constexpr unsigned kMost = 64;     // values that are looked at
-  Value input = op->getOperand(0);
-  const int64_t much = countElements(shapeOf(input));
+  const int64_t much = countElements(shapeOf(op->getOperand(0)));
   if (much < kMuch || countElements(shapeOf(op->getResult(0))) == much)
     return false;
-  llvm::SmallSetVector<Value, 8> seen;
-  seen.insert(input);
-  for (unsigned i = 0; i < seen.size(); ++i) {
-    if (i == kMost ||
-        llvm::any_of(seen[i].getUsers(), [&](Operation *user) { return groupOf.lookup(user) == group; }))
-      return false;
-    Operation *maker = seen[i].getDefiningOp();
-    if (!maker || (classify(maker) != OpClass::Point && !isMovement(maker)))
-      continue;
-    for (Value operand : maker->getOperands())
-      if (isa<RankedTensorType>(operand.getType()) && countElements(shapeOf(operand)) >= much)
-        seen.insert(operand);
-  }
-  return true;
+  llvm::SmallSetVector<Value, 16> own, others;
+  addLargeInputs(op, much, own);
+  for (Operation *member : group->ops)
+    addLargeInputs(member, much, others);
+  return llvm::none_of(own, [&](Value value) { return others.contains(value); });
 }
 
 bool Grouping::joinRow(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {

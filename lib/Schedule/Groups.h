@@ -70,6 +70,8 @@ private:
   bool keepsOperandsLonger(mlir::Operation *op, FusionGroup *group);
   bool runsAhead(mlir::Operation *op, FusionGroup *group);
   bool isOfOtherInputs(mlir::Operation *op, FusionGroup *group) const;
+  void addLargeInputs(mlir::Operation *op, int64_t least,
+                      llvm::SmallSetVector<mlir::Value, 16> &inputs) const;
   bool joinRow(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses);
   bool alignedIn(FusionGroup *group, llvm::ArrayRef<Use> uses, mlir::Value value);
   /// The groups made so far that read a result of `op`, through movements as well.

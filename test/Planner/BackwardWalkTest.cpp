@@ -62,7 +62,7 @@ TEST(BackwardWalk, ALossInPartsIsBesideWhatEarlierPartsMade) {
   walk.ops = {{WalkedOp::Contraction, {0}, {1}}, {WalkedOp::Loss, {1}, {}}};
   walk.values = {{0, 1}, {1, 4}};
   walk.ops[0].parameterGradients = 10;
-  walk.ops[1].beside = 4;
+  walk.ops[1].brought = 4;
   EXPECT_DOUBLE_EQ(walk.find().once, 1);
   walk.ops[1].earlier = 10;
   EXPECT_DOUBLE_EQ(walk.find().once, 4);
