@@ -350,7 +350,7 @@ static LogicalResult tie(std::vector<Classified> &all, Patterns &patterns, Conte
   for (Classified &each : all) {
     std::vector<std::string> names = each.info.tied;
     names.push_back(each.info.name);
-    if (!patterns.match(names))
+    if (each.op->hasAttr(kStatisticAttr) || !patterns.match(names)) // the file may have it as a scale
       continue;
     std::optional<Contents> own = reader.read(each.op);
     if (!first) {
