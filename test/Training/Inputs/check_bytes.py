@@ -135,12 +135,14 @@ def of_tensor_axes():
 
 
 def of_normalized_convolutions():
-    """Scales and shifts of frozen batch normalizations are made on each rank, and nothing is brought together for them, whatever the precision and the stages."""
-    for mesh, devices, turns, *options in (("data=2", 2, 1), ("data=2", 2, 4, "--precision", "bf16"), ("stage=2,data=2", 4, 4)):
+    """Scales and shifts of frozen batch normalizations are made on each rank, and nothing is brought together for them, whatever the precision and the stages;
+    stages bring their weights together once, for both passes."""
+    for mesh, devices, turns, *options in (("data=2", 2, 1, "--zero", 0), ("data=2", 2, 4, "--zero", 0, "--precision", "bf16"), ("stage=2,data=2", 4, 4, "--zero", 0),
+                                           ("stage=2,data=2", 4, 4, "--zero", 3)):
         got = output("colossal-compile", folder / "normalized.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits", "--machine", "cpu", "--global-batch", 16,
-                     "--devices", devices, "--mesh", mesh, "--microbatches", turns, "--zero", 0, "--recompute", "none", *options, "--json", "-q", "-o", folder / "step.cplan")
+                     "--devices", devices, "--mesh", mesh, "--microbatches", turns, "--recompute", "none", *options, "--json", "-q", "-o", folder / "step.cplan")
         sent, planned = sums(got["programs"][0]["traffic"], "bytes"), by_kind(got)
-        print(f"normalized, {mesh} in {turns} microbatches {' '.join(options)}: planned {planned}, the program's {sent}")
+        print(f"normalized, {mesh} in {turns} microbatches {' '.join(map(str, options))}: planned {planned}, the program's {sent}")
         for kind in {*sent, *planned}:
             assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (mesh, kind)
 
