@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 using namespace mlir;
 using namespace colossal;
@@ -64,10 +65,8 @@ private:
   /// How the operations [begin, end) of the stream, an instance, are tied to what is around them; empty where
   /// too many values cross.
   std::vector<int> describe(int begin, int end) const;
-  void addOther(int begin, int end) {
-    if (begin < end)
-      cut.units.push_back({begin, end, cut.kinds++});
-  }
+  void addOther(int begin, int end);
+  int countProducts(int begin, int end) const;
 
   std::vector<mlir::Operation *> program;               ///< the stream in program order
   llvm::DenseMap<mlir::Operation *, int> number, place; ///< in the program, and in cut.stream
@@ -75,6 +74,7 @@ private:
   std::map<std::pair<int, int>, int> sizes; ///< of instances: operations of the stream
   std::vector<Segment> segments;
   std::vector<int> lastUse; ///< by place in the stream: the last that uses a result, or itself
+  std::vector<int> live;    ///< by place in the stream: how many values of before it and those behind use
   UnitCut cut;
 };
 
@@ -135,24 +135,54 @@ void Cutter::collectSegments() {
 }
 
 void Cutter::findUses() {
+  live.resize(cut.stream.size() + 1);
   for (auto [i, op] : llvm::enumerate(cut.stream)) {
-    int last = i;
-    for (mlir::Operation *user : op->getUsers())
-      if (auto found = place.find(user); found != place.end())
-        last = std::max(last, found->second);
-    lastUse.push_back(last);
+    int ofOp = i;
+    for (Value result : op->getResults()) {
+      int last = i;
+      for (mlir::Operation *user : result.getUsers())
+        if (auto found = place.find(user); found != place.end())
+          last = std::max(last, found->second);
+      ofOp = std::max(ofOp, last);
+      ++live[i + 1];
+      --live[last + 1];
+    }
+    lastUse.push_back(ofOp);
   }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+}
+
+static bool isProduct(mlir::Operation *op) {
+  auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op);
+  return ruled && ruled.isHeavy();
+}
+
+int Cutter::countProducts(int begin, int end) const {
+  return static_cast<int>(std::count_if(cut.stream.begin() + begin, cut.stream.begin() + end, isProduct));
+}
+
+/// A stretch in which nothing repeats is cut where it hands on one value alone, so that stages can begin
+/// there: at the last such place before a product, behind what belongs to the product before it.
+void Cutter::addOther(int begin, int end) {
+  for (int at = begin, single = begin; at < end; ++at) {
+    if (live[at] == 1)
+      single = at;
+    if (single > begin && isProduct(cut.stream[at]) && countProducts(begin, single) >= kMinProducts &&
+        countProducts(single, end) >= kMinProducts) {
+      cut.units.push_back({begin, single, cut.kinds++});
+      begin = single;
+    }
+  }
+  if (begin < end)
+    cut.units.push_back({begin, end, cut.kinds++});
 }
 
 std::vector<int> Cutter::describe(int begin, int end) const {
   std::vector<int> text;
-  int heavy = 0, in = 0, out = 0;
-  for (int i = begin; i < end; ++i) {
-    auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(cut.stream[i]);
-    heavy += ruled && ruled.isHeavy();
+  int in = 0, out = 0;
+  for (int i = begin; i < end; ++i)
     text.push_back(homes.lookup(cut.stream[i]).place);
-  }
-  if (heavy < 2)
+  if (countProducts(begin, end) < kMinProducts)
     return {};
   auto usersFrom = [&](Value value, int from, int to) {
     std::vector<std::pair<int, int>> uses;

@@ -28,9 +28,11 @@ struct UnitCut {
   int kinds = 0;
 };
 
-/// Blocks are units where they hold at least two products (contractions, convolutions, attention) and hand on
-/// at most `kMaxBoundary` values; what stands before, between and after them are units of their own.
+/// Blocks are units where they hold at least `kMinProducts` products (contractions, convolutions, attention)
+/// and hand on at most `kMaxBoundary` values. What stands before, between and after them are units of their
+/// own, each cut where it hands on one value and both parts hold as many products.
 UnitCut cutUnits(mlir::func::FuncOp function);
+inline constexpr int kMinProducts = 2;
 inline constexpr int kMaxBoundary = 2;
 
 /// The stream's operations in program order.

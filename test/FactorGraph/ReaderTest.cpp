@@ -105,6 +105,47 @@ TEST_F(FactorGraphReader, BlocksAreOneKindAndNumbersLeadBack) {
   EXPECT_GE(graph.ids.back().front(), 0);
 }
 
+/// Products one behind the other, each followed by an activation, that make rows of these widths of one
+/// of 16.
+std::string chain(int batch, const std::vector<int> &widths) {
+  auto rows = [&](int width) {
+    return "tensor<" + std::to_string(batch) + "x" + std::to_string(width) + "xf32>";
+  };
+  std::string text = "func.func @main(%a0: " + rows(16) + ") -> " + rows(widths.back()) + " {\n";
+  int in = 16;
+  for (std::size_t l = 0; l < widths.size(); ++l) {
+    const int out = widths[l];
+    const std::string n = std::to_string(l), next = std::to_string(l + 1);
+    const std::string weight = "tensor<" + std::to_string(in) + "x" + std::to_string(out) + "xf32>";
+    text += "%w" + n + " = colossal.parameter \"w" + n +
+            "\" {file = \"\", offset = 0 : i64, bytes = " + std::to_string(4 * in * out) +
+            " : i64} : " + weight + "\n%c" + n + " = colossal.contract %a" + n + " [0, 1], %w" + n +
+            " [1, 2] -> [0, 2] : (" + rows(in) + ", " + weight + ") -> " + rows(out) + " loc(\"c" + n +
+            "\")\n%a" + next + " = colossal.elementwise relu(%c" + n + ") : (" + rows(out) + ") -> " +
+            rows(out) + " loc(\"a" + next + "\")\n";
+    in = out;
+  }
+  return text + "return %a" + std::to_string(widths.size()) + " : " + rows(in) + "\n}\n";
+}
+
+TEST_F(FactorGraphReader, WhatRepeatsNowhereIsCutWhereItHandsOnOneValue) {
+  std::optional<Reading> reading = read([](int batch) { return chain(batch, {24, 32, 40, 48, 56, 64, 72}); });
+  ASSERT_TRUE(reading);
+  const FactorGraph &graph = reading->graph;
+  // Of two products each, with the activation behind; the last, with which one would be left over, of three.
+  EXPECT_EQ(graph.units, (std::vector<int>{0, 1, 2}));
+  for (int unit = 0; unit < 3; ++unit) {
+    const UnitKind &kind = graph.kinds[unit];
+    EXPECT_EQ(kind.operations.front().name, "c" + std::to_string(2 * unit));
+    EXPECT_EQ(kind.inputs.size(), unit > 0 ? 1u : 0u);
+    EXPECT_EQ(kind.outputs.size(), unit < 2 ? 1u : 0u);
+  }
+  // Three products are one unit: two would leave one over.
+  reading = read([](int batch) { return chain(batch, {24, 32, 40}); });
+  ASSERT_TRUE(reading);
+  EXPECT_EQ(reading->graph.units, (std::vector<int>{0}));
+}
+
 TEST_F(FactorGraphReader, WhatIsFrozenHasNoGradient) {
   // Nothing is trained up to the second layer's first product.
   std::optional<Reading> reading =
