@@ -31,6 +31,10 @@ StringRef colossal::describe(Recompute recompute) {
 }
 
 static constexpr StringRef kKeptAttrName = "colossal.kept";
+/// On the function: segments are marked. On an op: one begins with it, or behind it.
+static constexpr StringRef kSegmentsAttrName = "colossal.segments";
+static constexpr StringRef kBeginsAttrName = "colossal.begins_segment";
+static constexpr StringRef kEndsAttrName = "colossal.ends_segment";
 
 llvm::DenseMap<Operation *, std::string> colossal::nameOps(func::FuncOp function) {
   llvm::DenseMap<Operation *, std::string> names;
@@ -54,9 +58,24 @@ void colossal::markKept(func::FuncOp function, ArrayRef<std::string> names) {
       op->setAttr(kKeptAttrName, UnitAttr::get(op->getContext()));
 }
 
-void colossal::removeKeptMarks(func::FuncOp function) {
+void colossal::markSegments(func::FuncOp function, ArrayRef<std::string> names) {
+  llvm::StringSet<> chosen;
+  for (const std::string &name : names)
+    chosen.insert(name);
+  const auto mark = UnitAttr::get(function.getContext());
+  function->setAttr(kSegmentsAttrName, mark);
+  for (auto &[op, name] : nameOps(function))
+    if (chosen.contains(name))
+      op->setAttr(kBeginsAttrName, mark);
+  if (chosen.contains(""))
+    function.front().getTerminator()->getPrevNode()->setAttr(kEndsAttrName, mark);
+}
+
+void colossal::removeMarks(func::FuncOp function) {
+  function->removeAttr(kSegmentsAttrName);
   for (Operation &op : function.getOps())
-    op.removeAttr(kKeptAttrName);
+    for (StringRef mark : {kKeptAttrName, kBeginsAttrName, kEndsAttrName})
+      op.removeAttr(mark);
 }
 
 static double getBytes(Value value) {
@@ -92,6 +111,8 @@ private:
     return isSource(op) || (what == Recompute::Selective && isHeavy(op)) ||
            (what == Recompute::ByValue && op->hasAttr(kKeptAttrName));
   }
+
+  std::vector<unsigned> findMarked() const;
 
   Recompute what;
   SmallVector<Operation *> ops;
@@ -137,7 +158,31 @@ Segments::Segments(Operation *lastForward, Recompute what) : what(what) {
       values.push_back(value);
     }
   }
-  cuts = factors::RecomputeSegments(static_cast<unsigned>(ops.size()), values).choose();
+  cuts = lastForward->getParentOp()->hasAttr(kSegmentsAttrName)
+             ? findMarked()
+             : factors::RecomputeSegments(static_cast<unsigned>(ops.size()), values).choose();
+}
+
+static bool isCast(Operation *op) {
+  auto elementwise = dyn_cast<ElementwiseOp>(op);
+  return elementwise && elementwise.getKind() == ElementwiseKind::Cast;
+}
+
+/// What is only cast for the op that begins a segment is of the segment, too.
+std::vector<unsigned> Segments::findMarked() const {
+  std::vector<unsigned> marked;
+  for (auto [i, op] : llvm::enumerate(ops)) {
+    auto begin = static_cast<unsigned>(i);
+    if (op->hasAttr(kBeginsAttrName)) {
+      while (begin > 0 && isCast(ops[begin - 1]))
+        --begin;
+      marked.push_back(begin);
+    }
+    if (op->hasAttr(kEndsAttrName) && op != ops.back())
+      marked.push_back(static_cast<unsigned>(i) + 1);
+  }
+  marked.erase(std::unique(marked.begin(), marked.end()), marked.end());
+  return marked;
 }
 
 bool Segments::isKept(Value value) const {

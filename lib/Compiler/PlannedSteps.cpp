@@ -222,6 +222,15 @@ std::vector<std::string> nameKept(const planner::KeptOperations &kept, ReadModel
   return chosen;
 }
 
+/// The ops with which the segments of a plan's forward pass begin.
+std::vector<std::string> nameSegments(ArrayRef<int> segments, ReadModel &model) {
+  const llvm::DenseMap<Operation *, std::string> names = nameOps(model.functions[0]);
+  std::vector<std::string> begins;
+  for (int id : segments)
+    begins.push_back(id < 0 ? "" : names.lookup(model.reading.operations[id]));
+  return begins;
+}
+
 /// The step of a plan that is priced, with the layouts by kind of unit and the units of each chunk.
 PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice &price,
                      ArrayRef<planner::UnitLayout> layouts, StringRef machine, ReadModel &model) {
@@ -247,6 +256,8 @@ PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice
     step.passes = price.passes;
   if (plan.kept)
     step.kept = nameKept(*plan.kept, model);
+  if (plan.recompute != planner::Recompute::None)
+    step.segments = nameSegments(price.segments, model);
   step.seconds = price.seconds;
   step.bytes = price.peakBytes;
   step.memory = price.memory;
@@ -330,6 +341,9 @@ void applyPlan(const PlannedStep &step, CompileOptions &options) {
   options.training->recompute =
       plan.kept ? Recompute::ByValue : parseRecompute(planner::toString(plan.recompute));
   options.training->kept = step.kept;
+  options.training->segments.reset();
+  if (plan.recompute != planner::Recompute::None)
+    options.training->segments = step.segments;
   options.layout.pins.insert(options.layout.pins.begin(), step.pins.begin(), step.pins.end());
 }
 
@@ -394,7 +408,8 @@ FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes) {
   }
   auto add = [&](const planner::PricedPlan &priced) {
     planner::PlanPrice price = priced.price;
-    if (priced.plan.pipeline > 1) // with its passes
+    if (priced.plan.pipeline > 1 ||
+        priced.plan.recompute != planner::Recompute::None) // with passes and segments
       price = pricer.price(priced.plan, /*detailed=*/true);
     result.steps.push_back(
         makeStep(priced.plan, price, pricer.cell(priced.plan).layouts, options.machine.name, parts->model));

@@ -467,6 +467,8 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   price.flops = p->graph.stepFlops(plan.task.globalBatch);
   if (detailed && plan.pipeline > 1)
     price.passes = schedule.timeline;
+  if (const RemadeUnits *remade = detailed ? p->remadeUnits(plan) : nullptr)
+    price.segments = remade->segments;
   if (detailed)
     fillDetails(p->costs, plan, cell, problem, schedule, stages, price);
   return price;

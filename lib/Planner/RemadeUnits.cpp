@@ -19,6 +19,8 @@ class ForwardPass {
 public:
   ForwardPass(const FactorGraph &graph, Recompute recompute, const KeptOperations *kept, double element);
   RemadeUnit describe(std::size_t unit) const;
+  /// The operations that begin segments, by their ids.
+  std::vector<int> findSegments() const;
 
 private:
   struct Value {
@@ -204,11 +206,15 @@ RemadeUnit ForwardPass::describe(std::size_t unit) const {
   auto segmentOf = [&](int op) { return segments[op]; };
   const int first = firstOps[unit];
   const UnitKind &kind = kindOf(unit);
+  auto isMadeAgain = [&](int tensor) {
+    const Value &value = values[numbers[unit][tensor]];
+    return value.isNeeded && !value.isKept;
+  };
   for (const Operation &op : kind.operations)
-    remade.isAgain.push_back(std::any_of(op.results.begin(), op.results.end(), [&](const Use &use) {
-      const Value &value = values[numbers[unit][use.tensor]];
-      return value.isNeeded && !value.isKept;
-    }));
+    remade.isAgain.push_back(std::any_of(op.results.begin(), op.results.end(),
+                                         [&](const Use &use) { return isMadeAgain(use.tensor); }));
+  for (int input : kind.inputs)
+    remade.isInputAgain.push_back(isMadeAgain(input));
   for (std::size_t i = 0; i < kind.operations.size(); ++i)
     remade.segments.push_back(segmentOf(first + static_cast<int>(i)) - segmentOf(first));
   remade.continues = first > 0 && segmentOf(first) == segmentOf(first - 1);
@@ -217,10 +223,22 @@ RemadeUnit ForwardPass::describe(std::size_t unit) const {
   return remade;
 }
 
+std::vector<int> ForwardPass::findSegments() const {
+  std::vector<int> begins(cuts.size(), -1);
+  for (std::size_t o = 0; o < ops.size(); ++o)
+    if (auto cut = std::lower_bound(cuts.begin(), cuts.end(), ranks[o]);
+        cut != cuts.end() && *cut == ranks[o]) {
+      const int inUnit = static_cast<int>(o) - firstOps[unitOf[o]];
+      begins[cut - cuts.begin()] = graph.ids.empty() ? static_cast<int>(o) : graph.ids[unitOf[o]][inUnit];
+    }
+  return begins;
+}
+
 RemadeUnits findRemadeUnits(const FactorGraph &graph, Recompute recompute, const KeptOperations *kept,
                             double element) {
   const ForwardPass pass(graph, recompute, kept, element);
   RemadeUnits found;
+  found.segments = pass.findSegments();
   found.kinds.resize(graph.kinds.size());
   for (std::size_t k = 0; k < graph.kinds.size(); ++k)
     found.graphKinds.push_back(static_cast<int>(k));

@@ -14,6 +14,9 @@ struct RemadeUnits {
   std::vector<RemadeUnit> kinds; ///< those of the graph's kinds first, the others behind
   std::vector<int> graphKinds;   ///< of each of `kinds`: the graph's
   std::vector<int> units;        ///< of each unit, in order: which of `kinds`
+  /// The operations that begin segments, in order, as FactorGraph::ids has them; the first segment is not
+  /// among them.
+  std::vector<int> segments;
 };
 
 /// `element`: bytes of one of an activation; `kept` is looked at where it decides. All is kept with

@@ -174,14 +174,18 @@ private:
   double moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
                Ledger *ledger) const;
   std::string addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const;
-  /// How consumers take a value, and whether a gradient of theirs reads it.
+  /// How consumers take a value, whether a gradient of theirs reads it, and whether that or what is done
+  /// again does.
   struct End {
     ValueLayout layout;
-    bool isSaved = false;
+    bool isSaved = false, isRead = false;
   };
   std::optional<ValueLayout> meet(int tensor, const std::optional<ValueLayout> &from,
                                   const std::vector<End> &ends) const;
+  std::vector<End> findEnds(int tensor, const UnitLayout &layout) const;
   std::string addValue(int tensor, const UnitLayout &layout, Ledger &ledger, Placement &lies) const;
+  bool isMadeAgain(int tensor, bool isExchangedBefore) const;
+  void addValueAgain(int tensor, const UnitLayout &layout, Ledger &ledger) const;
   void addCollectives(const cost::OpList &list, UnitCost &cost) const;
   void doAgain(const UnitLayout &layout, cost::OpList &again, UnitCost &cost) const;
   void sum(const Ledger &ledger, Base &base) const;
@@ -208,6 +212,7 @@ private:
   static bool takesWeightsApart(const Operation &op);
   int againIn(int root) const;
   bool isReadAgain(int root, const UnitLayout &layout, const std::vector<Placement> &lies) const;
+  std::set<int> findAgainForNext() const;
   std::map<int, double> keptParts(const std::vector<Placement> &lies) const;
   void keepSegments(const std::vector<Placement> &lies, std::map<int, double> &needed, UnitCost &cost) const;
   BackwardWalk withoutWeights(BackwardWalk walk, const std::map<int, double> &forWeights,

@@ -203,6 +203,29 @@ std::map<int, double> UnitLayouts::keptParts(const std::vector<Placement> &lies)
   return kept;
 }
 
+/// Roots of the tensors that are made again of which the unit's outputs are made again: they come with those
+/// where units behind do it, and the others not before something of this unit reads them. Where products are
+/// made again, all come.
+std::set<int> UnitLayouts::findAgainForNext() const {
+  const RemadeUnit &remade = *query.remade;
+  std::set<int> found;
+  for (int output : kind.outputs)
+    found.insert(info.root[output]);
+  for (std::size_t i = kind.operations.size(); i-- > 0;) {
+    const Operation &op = kind.operations[i];
+    const bool isReached =
+        makesProducts() || std::any_of(op.results.begin(), op.results.end(), [&](const Use &use) {
+          return found.count(info.root[use.tensor]) > 0;
+        });
+    if (!remade.isAgain[i] || !isReached)
+      continue;
+    for (const auto *uses : {&op.operands, &op.results})
+      for (const Use &use : *uses)
+        found.insert(info.root[use.tensor]);
+  }
+  return found;
+}
+
 /// What a compiled step under recompute keeps of the unit, as `needed`, and what it makes again of its last
 /// segment and of what it takes in.
 void UnitLayouts::keepSegments(const std::vector<Placement> &lies, std::map<int, double> &needed,
@@ -212,10 +235,12 @@ void UnitLayouts::keepSegments(const std::vector<Placement> &lies, std::map<int,
   for (auto [tensor, part] : needed) // some as ranks have exchanged it
     if (const auto known = kept.find(tensor); known != kept.end())
       known->second = part;
+  const std::set<int> forNext = findAgainForNext();
   for (auto [tensor, part] : needed)
     if (const int segment = againIn(tensor); segment >= 0) {
       const bool isInput = std::find(kind.inputs.begin(), kind.inputs.end(), tensor) != kind.inputs.end();
-      cost.againBytes += segment == remade.segments.back() ? bytes(tensor) * part : 0;
+      cost.againBytes +=
+          segment == remade.segments.back() && forNext.count(tensor) > 0 ? bytes(tensor) * part : 0;
       cost.againInputBytes += isInput ? bytes(tensor) * part : 0;
     }
   cost.continuesSegment = remade.continues;

@@ -8,7 +8,6 @@
 
 namespace colossal::planner {
 
-/// All that a unit does, where it is asked for.
 /// How often a value is brought from one placement to the other: once forward, and again where the backward
 /// pass reads it and does not find it there.
 int UnitLayouts::timesMoved(const Placement &from, const Placement &to, bool regather) const {
@@ -226,6 +225,45 @@ std::optional<ValueLayout> UnitLayouts::meet(int tensor, const std::optional<Val
   return best;
 }
 
+/// It is brought once to where several take it, and gradients are added there before they are brought back.
+std::vector<UnitLayouts::End> UnitLayouts::findEnds(int tensor, const UnitLayout &layout) const {
+  std::vector<End> ends;
+  for (const auto &consumer : info.consumers[tensor]) {
+    const ValueLayout end = taken(consumer, layout[consumer.op]);
+    auto known = std::find_if(ends.begin(), ends.end(), [&](const End &each) { return each.layout == end; });
+    if (known == ends.end())
+      known = ends.insert(known, {end});
+    known->isSaved |= isSaved(consumer);
+    known->isRead |= isSaved(consumer) || (query.remade && query.remade->isAgain[consumer.op]);
+  }
+  return ends;
+}
+
+/// What moves a value that is made again to where it is read.
+void UnitLayouts::addValueAgain(int tensor, const UnitLayout &layout, Ledger &ledger) const {
+  std::optional<ValueLayout> from;
+  if (int producer = info.producer[tensor]; producer >= 0)
+    from = made(tensor, layout[producer]);
+  const std::vector<End> ends = findEnds(tensor, layout);
+  if (std::none_of(ends.begin(), ends.end(), [](const End &end) { return end.isRead; }))
+    return;
+  const bool isAgain = isMadeAgain(tensor, true), isWritten = isMadeAgain(tensor, false);
+  auto move = [&](const ValueLayout &to, bool isSaved) {
+    // Ranks write their parts in another order before they bring them together.
+    if (isAgain || (isWritten && share(tensor, to.value) > share(tensor, from->value)))
+      moved(tensor, *from, to, isSaved, &ledger);
+  };
+  if (info.hasSharedCopy[tensor]) {
+    const std::optional<ValueLayout> shared = meet(tensor, from, ends);
+    if (from && shared)
+      move(*shared, false);
+    from = shared;
+  }
+  for (const End &end : ends)
+    if (from && end.isRead)
+      move(end.layout, end.isSaved);
+}
+
 /// Where a value lies, and what moves it there and on. Empty, or what is wrong.
 std::string UnitLayouts::addValue(int tensor, const UnitLayout &layout, Ledger &ledger,
                                   Placement &lies) const {
@@ -234,17 +272,7 @@ std::string UnitLayouts::addValue(int tensor, const UnitLayout &layout, Ledger &
   std::optional<ValueLayout> from;
   if (producer >= 0)
     from = made(tensor, layout[producer]);
-  // It is brought once to where several take it, and gradients are added there before they are brought back.
-  std::vector<End> ends;
-  for (const auto &consumer : consumers) {
-    const ValueLayout end = taken(consumer, layout[consumer.op]);
-    const auto known =
-        std::find_if(ends.begin(), ends.end(), [&](const End &each) { return each.layout == end; });
-    if (known == ends.end())
-      ends.push_back({end, isSaved(consumer)});
-    else
-      known->isSaved |= isSaved(consumer);
-  }
+  const std::vector<End> ends = findEnds(tensor, layout);
   if (info.hasSharedCopy[tensor]) {
     std::optional<ValueLayout> shared = meet(tensor, from, ends);
     if (!shared)
@@ -285,6 +313,36 @@ void UnitLayouts::addCollectives(const cost::OpList &list, UnitCost &cost) const
   }
 }
 
+/// Whether a view has its operand's elements in another order, and so writes them.
+static bool transposes(const Operation &op) {
+  auto order = [&](const Use &use) {
+    std::vector<FactorPosition> places = use.places;
+    std::sort(places.begin(), places.end(), [](const FactorPosition &a, const FactorPosition &b) {
+      return a.dim != b.dim ? a.dim < b.dim : a.inner > b.inner;
+    });
+    std::vector<int> factors;
+    for (const FactorPosition &place : places)
+      if (op.factors[place.factor].size > 1 || op.factors[place.factor].perSequence)
+        factors.push_back(place.factor);
+    return factors;
+  };
+  return order(op.operands[0]) != order(op.results[0]);
+}
+
+/// Whether what a tensor is made of is made again, but for views of what is kept: ranks exchange that before
+/// they show it, once for both passes; but not before they join it or, unless `isExchangedBefore`, write it
+/// in another order.
+bool UnitLayouts::isMadeAgain(int tensor, bool isExchangedBefore) const {
+  for (int maker = info.producer[tensor]; maker >= 0; maker = info.producer[tensor]) {
+    const Operation &op = kind.operations[maker];
+    if (op.kind != Operation::View || op.operands.size() > 1 || (!isExchangedBefore && transposes(op)))
+      return query.remade->isAgain[maker];
+    tensor = op.operands[0].tensor;
+  }
+  const auto input = std::find(kind.inputs.begin(), kind.inputs.end(), tensor);
+  return input != kind.inputs.end() && query.remade->isInputAgain[input - kind.inputs.begin()];
+}
+
 /// The operations that a compiled step does again, what they read of parameters, and what moves their
 /// results: as often as in the forward pass, where the backward pass does not bring them there anyway.
 void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCost &cost) const {
@@ -294,20 +352,15 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
       if (use.saved)
         isRead.insert(use.tensor);
   Ledger ledger;
-  Placement lies;
   std::map<int, double> held, tables; // parameters, on a rank
-  auto isMadeAgain = [&](int root) {  // and not a view of what is kept where it was moved to
-    const int maker = info.producer[root];
-    return maker >= 0 && query.remade->isAgain[maker];
-  };
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     if (!query.remade->isAgain[i])
       continue;
     const Operation &op = kind.operations[i];
     append(again, passes(static_cast<int>(i), layout[i]).forward);
     for (const Use &use : op.results)
-      if (kind.tensors[use.tensor].kind == Tensor::Activation && isMadeAgain(info.root[use.tensor]))
-        addValue(use.tensor, layout, ledger, lies);
+      if (kind.tensors[use.tensor].kind == Tensor::Activation)
+        addValueAgain(use.tensor, layout, ledger);
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       const Tensor &tensor = kind.tensors[op.operands[o].tensor];
       if (tensor.kind != Tensor::Parameter)
@@ -324,6 +377,9 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
       }
     }
   }
+  for (std::size_t i = 0; i < kind.inputs.size(); ++i)
+    if (query.remade->isInputAgain[i])
+      addValueAgain(kind.inputs[i], layout, ledger);
   for (auto [tensor, elements] : held)
     cost.againParameters += elements;
   for (auto [tensor, elements] : tables)

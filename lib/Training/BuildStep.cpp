@@ -370,6 +370,8 @@ LogicalResult StepBuilder::run() {
     return failure();
   evaluate = *model;
   markKept(evaluate, options.kept);
+  if (options.segments)
+    markSegments(evaluate, *options.segments);
   FailureOr<LossSum> built = buildLoss(evaluate, options.loss);
   if (failed(built) || failed(checkBatch()))
     return failure();
@@ -408,7 +410,7 @@ LogicalResult StepBuilder::run() {
   OpBuilder b(evaluate);
   stepFunction = cast<func::FuncOp>(b.clone(*evaluate, mapping));
   stepFunction.setName(plan::stepProgram);
-  removeKeptMarks(evaluate);
+  removeMarks(evaluate);
   loss = {mapping.lookup(evaluated.sum), evaluated.count ? mapping.lookup(evaluated.count) : Value(),
           evaluated.places};
   SmallVector<Value> copies;

@@ -114,7 +114,7 @@ LogicalResult StepBuilder::buildGradients(SmallVector<Value> &gradients, Operati
   if (loss.count)
     loss.count = results[1].value;
   recomputeForBackward(lastForward, options.recompute.value_or(Recompute::None));
-  removeKeptMarks(stepFunction);
+  removeMarks(stepFunction);
   if (options.hasRecipe && !hasStages)
     separatePasses(lastForward);
   if (keepsPieces(3))

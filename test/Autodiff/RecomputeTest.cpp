@@ -34,9 +34,12 @@ struct RecomputeTest : Harness {
   }
 
   /// Differentiates by the weight and recomputes.
-  OwningOpRef<ModuleOp> build(const std::string &text, Recompute what) {
+  OwningOpRef<ModuleOp> build(const std::string &text, Recompute what,
+                              const std::optional<std::vector<std::string>> &segments = {}) {
     OwningOpRef<ModuleOp> module = parse(text);
     func::FuncOp function = getFunction(*module);
+    if (segments)
+      markSegments(function, *segments);
     Operation *terminator = function.front().getTerminator();
     last = terminator->getPrevNode();
     SmallVector<Value> gradients;
@@ -86,6 +89,22 @@ TEST_F(RecomputeTest, FullKeepsAboutTwiceTheRoot) {
     contractions += last->isBeforeInBlock(op) && op.getLhs().getType() == op.getType() &&
                     op.getRhs() == getFunction(*module).getArgument(1);
   EXPECT_LE(contractions, 2u * 16); // of the gradients by x 15, and copies
+}
+
+TEST_F(RecomputeTest, SegmentsAreThoseThatAreMarked) {
+  OwningOpRef<ModuleOp> named = parse(layers(16));
+  std::string fourth;
+  for (auto &[op, name] : nameOps(getFunction(*named)))
+    if (isa<ContractOp>(op) && StringRef(name).ends_with("|4"))
+      fourth = name;
+  ASSERT_FALSE(fourth.empty());
+  // What the fifth layer takes is kept, and all of it and of those behind, which are the last segment.
+  EXPECT_EQ(findKept(*build(layers(16), Recompute::Full, std::vector<std::string>{fourth})).size(),
+            1u + 12 * 2);
+  // The last segment is what was put behind the model, or there is one alone.
+  EXPECT_EQ(findKept(*build(layers(16), Recompute::Full, std::vector<std::string>{fourth, ""})).size(),
+            1u + 12 * 2);
+  EXPECT_EQ(findKept(*build(layers(16), Recompute::Full, std::vector<std::string>())).size(), 16u * 2);
 }
 
 TEST_F(RecomputeTest, SelectiveCopiesNoContraction) {

@@ -30,7 +30,10 @@ llvm::StringRef describe(Recompute recompute);
 llvm::DenseMap<mlir::Operation *, std::string> nameOps(mlir::func::FuncOp function);
 /// Chooses the ops of these names: the mark is on them until recomputeForBackward has read it.
 void markKept(mlir::func::FuncOp function, llvm::ArrayRef<std::string> names);
-void removeKeptMarks(mlir::func::FuncOp function);
+/// Chooses the ops of these names to begin the segments that recomputeForBackward goes by, beside the first;
+/// "": what is put behind all that the function has now.
+void markSegments(mlir::func::FuncOp function, llvm::ArrayRef<std::string> names);
+void removeMarks(mlir::func::FuncOp function);
 
 /// Lets what stands behind `lastForward` in its block, a backward pass, read copies of values of the ops up
 /// to there instead of these: copies of the ops that make them, each put before the first that needs it, so
@@ -39,7 +42,8 @@ void removeKeptMarks(mlir::func::FuncOp function);
 /// The ops up to `lastForward` are cut into segments where little goes on from one to the next, such that the
 /// bytes kept between segments and the most that a segment needs while it is gone through backwards are least
 /// together (after T. Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016, whose segments are of
-/// equal size). The last segment, whose backward pass comes at once, keeps all. O(cuts^2 + ops).
+/// equal size), unless markSegments has said where they begin. The last segment, whose backward pass comes at
+/// once, keeps all. O(cuts^2 + ops).
 void recomputeForBackward(mlir::Operation *lastForward, Recompute what);
 
 } // namespace colossal

@@ -18,6 +18,8 @@ struct PlannedStep {
   std::string mesh;              ///< "data=2,model=4"; tensor axes are called model, model2, ...
   std::vector<std::string> pins; ///< of the forward pass; what they leave open is searched
   std::vector<std::string> kept; ///< by value: ops of the forward pass whose results are kept (nameOps)
+  /// Under recompute: the ops with which segments of the forward pass begin (nameOps; "": the loss).
+  std::vector<std::string> segments;
   /// Where the schedule orders passes by their times: when stages do which, as the plan has them.
   std::vector<cost::PipelineEvent> passes;
   double seconds = 0, bytes = 0;                   ///< of a step and of a rank, as the plan is priced

@@ -88,16 +88,17 @@ struct RemadeUnit {
     Kept,
     Again, ///< made again, and there until the backward pass has read it
   };
-  std::vector<Fate> fates;   ///< by tensor
-  std::vector<bool> isAgain; ///< by operation: whether it is done again
+  std::vector<Fate> fates;        ///< by tensor
+  std::vector<bool> isAgain;      ///< by operation: whether it is done again
+  std::vector<bool> isInputAgain; ///< by UnitKind::inputs: whether the units before do it again
   std::vector<int>
       segments;           ///< by operation: which of the unit's segments, each of which is made again at once
   bool continues = false; ///< its first segment began in the unit before
   /// Of its segments, that which ends the forward pass, of which nothing is made again; -1: none.
   int last = -1;
   friend bool operator==(const RemadeUnit &a, const RemadeUnit &b) {
-    return a.fates == b.fates && a.isAgain == b.isAgain && a.segments == b.segments &&
-           a.continues == b.continues && a.last == b.last;
+    return a.fates == b.fates && a.isAgain == b.isAgain && a.isInputAgain == b.isInputAgain &&
+           a.segments == b.segments && a.continues == b.continues && a.last == b.last;
   }
 };
 

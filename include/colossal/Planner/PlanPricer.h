@@ -30,10 +30,13 @@ struct PlanPrice {
   double flops = 0; ///< of a step, as the model's contractions count, without recompute
   std::map<std::string, double> bytesByCollective; ///< a rank of the first stage, in a step
   std::vector<cost::PipelineEvent> passes;         ///< of all stages; if asked for, and there are several
-  int lastStage = 0;                               ///< the one that ends last
-  std::vector<Communication> communication;        ///< of a rank of it; if asked for
-  double straggler = 1;                            ///< factor of the step for nodes that wait for the slowest
-  std::string error;                               ///< why the plan makes no sense; the rest is empty then
+  /// Under recompute of a compiled step: the operations with which segments of the forward pass begin, but
+  /// for the first, as FactorGraph::ids has them (-1: the loss); if asked for.
+  std::vector<int> segments;
+  int lastStage = 0;                        ///< the one that ends last
+  std::vector<Communication> communication; ///< of a rank of it; if asked for
+  double straggler = 1;                     ///< factor of the step for nodes that wait for the slowest
+  std::string error;                        ///< why the plan makes no sense; the rest is empty then
 
   bool fits() const { return error.empty() && peakBytes <= limitBytes; }
 };

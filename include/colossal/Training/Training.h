@@ -63,6 +63,9 @@ struct TrainingOptions {
   /// What the backward pass makes again; none: nothing, or the least with which the step fits.
   std::optional<Recompute> recompute;
   std::vector<std::string> kept; ///< by value: the ops whose results are kept, as `nameOps` calls them
+  /// The ops with which segments of the forward pass begin, by `nameOps`, as `markSegments` takes them; none:
+  /// the backward pass has those that recomputeForBackward finds.
+  std::optional<std::vector<std::string>> segments;
   /// Whether a recipe of layouts speaks of the step: ops of both passes are numbered for it, as they are for
   /// stages, and what both read lies between them as it is stored.
   bool hasRecipe = false;

@@ -158,6 +158,19 @@ def of_convolutions():
             assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (model, turns, kind)
 
 
+def of_what_is_made_again():
+    """What ranks exchange is exchanged again where it is made again: what the unit before has made, too, and what is kept but transposed."""
+    for path, options in ((folder / "normalized.onnx", ()), (models / "vit/model.onnx", ()), (models / "gpt2/model.onnx", ("--dim", "seq=64"))):
+        for recompute in ("selective", "full"):
+            loss = "cross-entropy,logits=logits" + (",shift=1" if options else "")
+            got = output("colossal-compile", path, "--training", "adamw", "--loss", loss, "--machine", "cpu", "--global-batch", 16, *options,
+                         "--devices", 2, "--mesh", "model=2", "--microbatches", 1, "--zero", 0, "--recompute", recompute, "--json", "-q", "-o", folder / "step.cplan")
+            sent, planned = sums(got["programs"][0]["traffic"], "bytes"), by_kind(got)
+            print(f"{path.parent.name}/{path.name}, {recompute}: planned {planned}, the program's {sent}")
+            for kind in {*sent, *planned} - ({"all_to_all"} if path.parent.name == "vit" else set()):
+                assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (path, recompute, kind)
+
+
 def of_stages():
     """A chunk sends on and back to its neighbours. Of a table that another stage updates, a stage scatters the gradient and sends the parts."""
     gpt2 = ["colossal-compile", models / "gpt2/model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
@@ -193,5 +206,6 @@ of_a_transformer()
 of_tensor_axes()
 of_convolutions()
 of_normalized_convolutions()
+of_what_is_made_again()
 of_stages()
 as_run()
