@@ -121,6 +121,15 @@ double StepCost::scatteredTransient(const StepShape &shape, const UnitCost &cost
       {whole, without + read, shape.zero >= 3 ? cost.lateTransientBytes + cost.lateElements * held : 0.0});
 }
 
+/// What it takes where ranks exchange a gradient into its parts while the next is made: the most of several
+/// moments, each of which grows with the part that a rank gets, is no more than between those of no part and
+/// of half.
+double StepCost::exchangedTransient(const StepShape &shape, const UnitCost &cost) const {
+  const double ofHalf = std::min(1.0, 2.0 / (shape.data * shape.context));
+  return cost.exchangedTransientBytes +
+         ofHalf * (cost.exchangedHalfTransientBytes - cost.exchangedTransientBytes);
+}
+
 /// What the backward pass of chunk `c`, whose units end before `unit`, takes beside what microbatches keep.
 void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
                             StageState &stage) const {
@@ -146,6 +155,11 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   const double gathered = isGathered ? types.read() : 0;
   auto kept = [&](const UnitCost &cost) { // of an element of a parameter, once its gradient is scattered
     return shape.scattersAsSlots() && cost.parameters > 0 ? cost.slots / cost.parameters : 1.0;
+  };
+  auto isReadIn = [&](int shared, std::size_t begin, std::size_t end) { // by units
+    return std::any_of(order.units.begin() + static_cast<std::ptrdiff_t>(begin),
+                       order.units.begin() + static_cast<std::ptrdiff_t>(end),
+                       [&](int kind) { return order.kinds[kind].shared.count(shared) > 0; });
   };
   constexpr double kRounding = 1e-6;
   double made = 0, peak = 0;
@@ -179,9 +193,23 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
         : splits      ? cost.weightTransientBytes
         : isScattered ? scatteredTransient(shape, cost, atPeak(turn), atPeak(cost.transientBytes))
         : isOnce      ? once
-        : isExchanged ? scatteredTransient(shape, cost, cost.exchangedTransientBytes, cost.transientBytes)
+        : isExchanged ? scatteredTransient(shape, cost, exchangedTransient(shape, cost), cost.transientBytes)
         : isAdded     ? cost.turnTransientBytes
                       : cost.transientBytes;
+    // The gradient of a table that units before read as well is whole until they have added theirs to it.
+    // (Over context ranks what the products make of it goes its own way.)
+    const bool isWhole = isScattered || (isExchanged && shape.context == 1);
+    double added = 0, addedKept = 0; // elements whose gradients are added to what those behind have made
+    for (auto [number, held] : cost.shared)
+      if (isReadIn(number, at + 1, unit)) {
+        added += held;
+        addedKept += shape.scattersAsSlots() ? cost.sharedSlots.at(number) : held;
+      }
+    if (isWhole)
+      transient -= added * types.gradient;
+    if (isOnce && added > 0)
+      transient =
+          std::max(transient, cost.transientBytes - (cost.parameters * kept(cost) - addedKept) * gradient);
     transient += isOnce && (isFixed || splits) ? cost.againComputed : 0;
     // What is gathered for a segment that is made again is there for its backward pass.
     transient += std::max(0.0, cost.againParameters - cost.largest) * gathered;
@@ -201,28 +229,25 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     const double copies = isOnce ? order.amount(at) * (cost.narrowed - cost.narrowedTables) * narrow : 0;
     if (cost.narrowsAgain)
       transient += copies;
-    made += order.amount(at) * cost.parameters * kept(cost);
+    made += order.amount(at) * (cost.parameters * kept(cost) - addedKept);
     // A microbatch's part of a gradient, before it is added up: made in this pass, or in one of its own.
-    const double added = isAdded || isExchanged ? cost.largest * part : 0;
-    reach(transient - freed + (isFixed && !splits ? added : 0), isScattered ? cost.largest * kept(cost) : 0);
+    const double ofTurn = isAdded || isExchanged ? cost.largest * part : 0;
+    reach(transient - freed + (isFixed && !splits ? ofTurn : 0),
+          isScattered ? std::min(cost.largest * kept(cost), cost.parameters * kept(cost) - addedKept) : 0);
     if (isScattered && cost.shared.empty()) // from whole into its part
       reach((1 - lasting) * cost.scatteredTransientBytes + lasting * cost.onceScatteredTransientBytes -
             freed);
-    // The gradient of a table that units before read as well is whole until they have added theirs.
-    // (Over context ranks what the products make of it goes its own way.)
-    const bool isWhole = isScattered || (isExchanged && shape.context == 1);
-    double scattered = cost.largest; // elements of a gradient that is whole beside what the unit leaves
+    // Elements of a gradient that is whole beside what the unit leaves. (A table's that units behind have
+    // made is there.)
+    double scattered = std::min(cost.largest, cost.parameters - added);
     for (auto [number, held] : isWhole ? cost.shared : std::map<int, double>())
-      if (std::any_of(order.units.begin() + static_cast<std::ptrdiff_t>(unit - units),
-                      order.units.begin() + static_cast<std::ptrdiff_t>(at), [&, number = number](int kind) {
-                        return order.kinds[kind].shared.count(number) > 0;
-                      })) {
+      if (isReadIn(number, unit - units, at)) {
         freed -=
             held * types.gradient -
             (isScattered ? gradient * (shape.scattersAsSlots() ? cost.sharedSlots.at(number) : held) : 0);
         scattered = held < cost.largest ? scattered : 0; // that of a table stays as it is
       }
-    most = std::max(most, splits ? added : 0);
+    most = std::max(most, splits ? ofTurn : 0);
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
     const double waiting = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
     // A chunk keeps what it has received, and makes nothing of it again.
@@ -296,6 +321,7 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
         if (computed[shape.stageOf(static_cast<int>(c))].insert(number).second)
           stage.computed += bytes.of(shape.microbatches);
       stage.largest = std::max(stage.largest, std::min(amount, 1.0) * cost.parameters);
+      stage.largestParameter = std::max(stage.largestParameter, cost.largest);
       for (auto [number, held] : cost.shared) {
         auto [known, isNew] = stage.shared.try_emplace(number, held);
         const auto slots = cost.sharedSlots.find(number);
@@ -604,6 +630,12 @@ StepPrice StepCost::price(const StepShape &shape, const PipelineProblem &problem
           std::max(memory.transient, 2 * stages[s].received * types.gradient /
                                              (shape.zero >= 1 ? shape.data * shape.context : 1) -
                                          memory.activations);
+    // There, too, ranks scatter gradients that several microbatches have added up: each is whole until they
+    // have its part.
+    const int sharing = shape.data * shape.context;
+    if (shape.asCompiled && shape.zero == 1 && sharing > 1 && !isOnce(shape))
+      memory.transient = std::max(memory.transient,
+                                  stages[s].largestParameter * types.gradient / sharing - memory.activations);
     if (memory.total() > price.peakBytes) {
       price.peakBytes = memory.total();
       price.peakStage = s;

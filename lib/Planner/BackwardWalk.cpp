@@ -24,6 +24,7 @@ private:
     double bytes = 0;
     int users = 0;
   };
+  void send(const WalkedOp &op);
   void look(double more = 0, double part = 0);
   int add(double bytes);
   void give(int tensor, int buffer);
@@ -55,6 +56,7 @@ private:
   std::vector<bool> isGone;                      ///< by value
   double alive = 0, kept = 0, made = 0, all = 0; ///< made: gradients of parameters
   double sent = 0;        ///< of the last parameter's gradient, which ranks may still exchange
+  double sentParts = 0;   ///< of it, what each gets a part of
   double underWay = 0;    ///< bytes of gradients that ranks are exchanging
   bool isInFirst = false; ///< the walk has come to the first segment
   BackwardWalk::Peak peak;
@@ -91,7 +93,16 @@ void Walker::look(double more, double part) {
   inPart = std::max(inPart, beside);
   peak.turn = std::max(peak.turn, beside + part);
   peak.exchanged = std::max(peak.exchanged, beside + part + sent);
+  peak.exchangedHalf = std::max(peak.exchangedHalf, beside + part + sent + sentParts / 2);
   peak.once = std::max(peak.once, beside + made - all);
+}
+
+/// From now on ranks exchange what the operation has made.
+void Walker::send(const WalkedOp &op) {
+  if (op.parameterGradients <= 0)
+    return;
+  sent = op.parameterGradients;
+  sentParts = sent - op.unsent;
 }
 
 int Walker::add(double bytes) {
@@ -335,8 +346,7 @@ void Walker::contract(std::size_t at) {
       peak.late = beside;
       peak.lateGradients = op.parameterGradients;
     }
-    if (op.parameterGradients > 0)
-      sent = op.parameterGradients;
+    send(op);
     drop(at);
     if (goesOn)
       scatter();
@@ -433,8 +443,8 @@ BackwardWalk::Peak Walker::run() {
     if (!hasMade)
       made += op.parameterGradients;
     look(0, hasMade ? 0 : op.parameterGradients);
-    if (!hasMade && op.parameterGradients > 0)
-      sent = op.parameterGradients;
+    if (!hasMade)
+      send(op);
     if (op.kind != WalkedOp::View) {
       alive -= loss;
       loss = 0;

@@ -34,11 +34,12 @@ struct WalkedOp {
   double inputParts = 0;
   bool copiesGradient = false;   ///< it is one of its result's gradient, not of what it read
   double parameterGradients = 0; ///< bytes that the gradients of its parameters take from now on
-  double scores = 0;             ///< of an attention: bytes of all that it makes again at a time
-  bool isInParts = false;        ///< it does that for some queries at a time
-  int mask = -1;                 ///< an attention's trained mask: a tensor, also among `operands`
-  bool isNarrow = false;         ///< it is computed in a wider type than its operands have
-  bool sumsRows = false;         ///< it has a bias along a dimension that is not the last
+  double unsent = 0; ///< of these, those which ranks do not exchange before another unit has added its part
+  double scores = 0; ///< of an attention: bytes of all that it makes again at a time
+  bool isInParts = false; ///< it does that for some queries at a time
+  int mask = -1;          ///< an attention's trained mask: a tensor, also among `operands`
+  bool isNarrow = false;  ///< it is computed in a wider type than its operands have
+  bool sumsRows = false;  ///< it has a bias along a dimension that is not the last
   /// Of a loss in parts: bytes that earlier parts have made of its product's parameters' gradients.
   double earlier = 0;
   int segment = -1;   ///< of those in which the forward pass is made again
@@ -68,7 +69,8 @@ struct BackwardWalk {
     double continued = -std::numeric_limits<double>::infinity();
     double before = -std::numeric_limits<double>::infinity(); ///< and up to there
     double turn = 0; ///< the same with a microbatch's part of each parameter's gradient until it is added up
-    double exchanged = 0; ///< the same where ranks exchange that part while the next is made
+    double exchanged = 0;     ///< the same where ranks exchange that part while the next is made
+    double exchangedHalf = 0; ///< and where each of two ranks gets its half of it beside
     /// Where a parameter's gradient is made before the product of the result's gradient with it: the most
     /// together, beside both, and of the gradient.
     double late = 0, lateGradients = 0;

@@ -373,6 +373,8 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
     product = info.producer[tensor];
     tensor = product < 0 ? -1 : biasedBy(kind.operations[product]);
   }
+  const bool isContext = std::any_of(query.axes.begin(), query.axes.end(),
+                                     [](const TensorAxis &axis) { return axis.isContext; });
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
     WalkedOp walked;
@@ -386,10 +388,14 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
           op.kind == Operation::Attention)
         walked.mask = use.tensor;
       reads |= tensor.kind == Tensor::Activation && use.saved;
-      if (tensor.stored > 0 && updated[use.tensor] == i)
-        walked.parameterGradients +=
+      if (tensor.stored > 0 && updated[use.tensor] == i) {
+        const double gradient =
             tensor.stored * types.gradient *
             share(op.operands[o].tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+        walked.parameterGradients += gradient;
+        // A table's waits for what looking up in it adds, unless positions are split.
+        walked.unsent += tensor.shared >= 0 && op.kind == Operation::Contraction && !isContext ? gradient : 0;
+      }
     }
     for (const Use &use : op.results) {
       walked.results.push_back(use.tensor);

@@ -485,6 +485,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   cost.transientBytes = made + peak.beside;
   cost.turnTransientBytes = made + peak.turn;
   cost.exchangedTransientBytes = made + peak.exchanged;
+  cost.exchangedHalfTransientBytes = made + peak.exchangedHalf;
   cost.scatteredTransientBytes = made + peak.scattered;
   cost.onceScatteredTransientBytes =
       made + (std::isfinite(peak.scatteredOnce) ? peak.scatteredOnce : peak.scattered);

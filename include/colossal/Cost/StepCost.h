@@ -60,8 +60,9 @@ struct UnitCost {
   double transientBytes = 0;   ///< on top while the backward pass runs
   /// The same with a microbatch's part of each parameter's gradient, until it is added up.
   double turnTransientBytes = 0;
-  double exchangedTransientBytes = 0; ///< the same where ranks exchange that part while the next is made
-  double scatteredTransientBytes = 0; ///< with such a part once it is made, which ranks then scatter
+  double exchangedTransientBytes = 0;     ///< the same where ranks exchange that part while the next is made
+  double exchangedHalfTransientBytes = 0; ///< and where each of two ranks gets its half of it beside
+  double scatteredTransientBytes = 0;     ///< with such a part once it is made, which ranks then scatter
   /// The same with what the unit has made of gradients, less all of them.
   double onceScatteredTransientBytes = 0;
   /// Of a parameter whose gradient is made before the product that reads it: what there is beside both, and
@@ -221,6 +222,7 @@ struct Communication {
 /// What all units of a stage hold and reduce together.
 struct StageState {
   double parameters = 0, largest = 0; ///< elements: all, and of the largest unit
+  double largestParameter = 0;        ///< elements
   double unread = 0;                  ///< of all, those that no pass reads
   double narrowed = 0;                ///< of all, those that products read
   double elsewhere = 0;               ///< of all, those of which other ranks have the master
@@ -297,6 +299,7 @@ public:
   const StateTypes types;
 
 private:
+  double exchangedTransient(const StepShape &shape, const UnitCost &cost) const;
   double scatteredTransient(const StepShape &shape, const UnitCost &cost, double whole, double without) const;
   /// Raises `stage.transient` to what the backward pass of chunk `c` takes, whose units end before `unit`.
   void addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
