@@ -66,6 +66,7 @@ private:
   /// too many values cross.
   std::vector<int> describe(int begin, int end) const;
   void addOther(int begin, int end);
+  int findCut(int begin, int end) const;
   int countProducts(int begin, int end) const;
 
   std::vector<mlir::Operation *> program;               ///< the stream in program order
@@ -74,7 +75,8 @@ private:
   std::map<std::pair<int, int>, int> sizes; ///< of instances: operations of the stream
   std::vector<Segment> segments;
   std::vector<int> lastUse; ///< by place in the stream: the last that uses a result, or itself
-  std::vector<int> live;    ///< by place in the stream: how many values of before it and those behind use
+  /// By place in the stream: how many values of before it those behind use, and their elements.
+  std::vector<int64_t> live, liveElements;
   UnitCut cut;
 };
 
@@ -136,6 +138,7 @@ void Cutter::collectSegments() {
 
 void Cutter::findUses() {
   live.resize(cut.stream.size() + 1);
+  liveElements.resize(live.size());
   for (auto [i, op] : llvm::enumerate(cut.stream)) {
     int ofOp = i;
     for (Value result : op->getResults()) {
@@ -146,10 +149,15 @@ void Cutter::findUses() {
       ofOp = std::max(ofOp, last);
       ++live[i + 1];
       --live[last + 1];
+      auto type = dyn_cast<RankedTensorType>(result.getType());
+      const int64_t elements = type ? type.getNumElements() : 0;
+      liveElements[i + 1] += elements;
+      liveElements[last + 1] -= elements;
     }
     lastUse.push_back(ofOp);
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
+  std::partial_sum(liveElements.begin(), liveElements.end(), liveElements.begin());
 }
 
 static bool isProduct(mlir::Operation *op) {
@@ -162,19 +170,34 @@ int Cutter::countProducts(int begin, int end) const {
 }
 
 /// A stretch in which nothing repeats is cut where it hands on one value alone, so that stages can begin
-/// there: at the last such place before a product, behind what belongs to the product before it.
+/// there.
 void Cutter::addOther(int begin, int end) {
+  for (int at = begin; at < end; begin = at) {
+    at = findCut(begin, end);
+    cut.units.push_back({begin, at, cut.kinds++});
+  }
+}
+
+/// Where the first part of [begin, end) ends: before a product, behind what belongs to that before it. Of the
+/// first place and those with one product more, the one with the smallest value. `end`: it is not cut.
+int Cutter::findCut(int begin, int end) const {
+  int best = end, most = 0;
   for (int at = begin, single = begin; at < end; ++at) {
     if (live[at] == 1)
       single = at;
-    if (single > begin && isProduct(cut.stream[at]) && countProducts(begin, single) >= kMinProducts &&
-        countProducts(single, end) >= kMinProducts) {
-      cut.units.push_back({begin, single, cut.kinds++});
-      begin = single;
-    }
+    if (!isProduct(cut.stream[at]) || single == begin)
+      continue;
+    const int products = countProducts(begin, single);
+    if (products < kMinProducts || countProducts(single, end) < kMinProducts)
+      continue;
+    if (best == end)
+      most = products + 1;
+    if (products > most)
+      break;
+    if (best == end || liveElements[single] < liveElements[best])
+      best = single;
   }
-  if (begin < end)
-    cut.units.push_back({begin, end, cut.kinds++});
+  return best;
 }
 
 std::vector<int> Cutter::describe(int begin, int end) const {

@@ -30,7 +30,7 @@ struct UnitCut {
 
 /// Blocks are units where they hold at least `kMinProducts` products (contractions, convolutions, attention)
 /// and hand on at most `kMaxBoundary` values. What stands before, between and after them are units of their
-/// own, each cut where it hands on one value and both parts hold as many products.
+/// own, each cut where it hands on one value, a small one, and both parts hold as many products.
 UnitCut cutUnits(mlir::func::FuncOp function);
 inline constexpr int kMinProducts = 2;
 inline constexpr int kMaxBoundary = 2;
