@@ -229,13 +229,17 @@ FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &ki
   tensor.isConstant = tensor.kind != factors::Tensor::Given && !changing.contains(value);
   if (tensor.kind == factors::Tensor::Parameter && !tensor.isConstant && !isRead(value))
     tensor.computed = tensor.elements;
-  if (tensor.kind == factors::Tensor::Parameter)
+  if (tensor.kind == factors::Tensor::Parameter) {
     for (StringRef root : findRoots(value)) {
-      (frozen.count(root.str()) ? tensor.frozen : tensor.stored) += rootElements[root];
+      const bool isFrozen = frozen.count(root.str()) > 0;
+      (isFrozen ? tensor.frozen : tensor.stored) += rootElements[root];
       tensor.name = root.str();
       if (auto shared = sharedNumbers.find(root); shared != sharedNumbers.end())
-        tensor.shared = shared->second;
+        (isFrozen ? tensor.sharedFrozen : tensor.shared) = shared->second;
     }
+    if (tensor.stored == 0)
+      tensor.shared = tensor.sharedFrozen;
+  }
   tensors[value] = kind.tensors.size();
   kind.tensors.push_back(std::move(tensor));
   return static_cast<int>(kind.tensors.size() - 1);

@@ -170,8 +170,8 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
     cost.frozen += held;
     cost.readAgain += readAgain.count(tensor) ? held : 0;
     cost.narrowedAgain += readAgain.count(tensor) ? held : 0;
-    if (kind.tensors[tensor].shared >= 0)
-      cost.sharedFrozen[kind.tensors[tensor].shared] += held;
+    if (kind.tensors[tensor].sharedFrozen >= 0)
+      cost.sharedFrozen[kind.tensors[tensor].sharedFrozen] += held;
   }
   double ranks = 1;
   for (const TensorAxis &axis : query.axes)

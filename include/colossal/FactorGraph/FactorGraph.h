@@ -104,6 +104,7 @@ struct Tensor {
   double computed = 0;
   /// Parameters: the same number in several units means one stored tensor (tied embeddings); -1: its own.
   int shared = -1;
+  int sharedFrozen = -1; ///< the same of what is frozen in it, as statistics of several normalizations are
   /// Of a parameter: its number in what the graph was read from; -1: none.
   int id = -1;
   /// The operations [begin, end) of its unit during which it is there, as `findLives` tells.
