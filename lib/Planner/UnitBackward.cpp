@@ -149,6 +149,15 @@ static bool hasLastDimension(const Operation &op, const Use &operand) {
       });
 }
 
+/// Whether the products that the gradients of an operation's scales are sums of are stored: where they are
+/// summed up over columns. What is summed up over rows, as for channels of images, one kernel multiplies and
+/// adds up.
+bool UnitLayouts::storesProducts(const Operation &op) const {
+  return scales(op) && std::any_of(op.operands.begin(), op.operands.end(), [&](const Use &use) {
+           return kind.tensors[use.tensor].kind == Tensor::Parameter && hasLastDimension(op, use);
+         });
+}
+
 /// Says of `walked`, which operation `i` is, a contraction, what copy the gradient of a parameter is made
 /// from: of what the operation read, or of its result's gradient, by which dimension of the parameter comes
 /// last. `parts`: in which it is made one after the other.
@@ -430,7 +439,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       walked.isInParts = factors::attentionPartRows(queries, scores, op.causal) < queries;
       walked.isNarrow = types.activation < kWide;
     } else {
-      walked.kind = scales(op) ? WalkedOp::Scaling : reads ? WalkedOp::Pointwise : WalkedOp::Linear;
+      walked.kind = storesProducts(op) ? WalkedOp::Scaling : reads ? WalkedOp::Pointwise : WalkedOp::Linear;
     }
     walked.segment = query.remade ? query.remade->segments[i] : -1;
     // Where whole segments are made again, what is brought in is as well, and stays until it is read.

@@ -205,6 +205,8 @@ private:
   void keepComputed(const UnitLayout &layout, const BackwardWalk &walk, UnitCost &cost) const;
   double forwardBytes(const std::vector<Placement> &lies) const;
   bool scales(const Operation &op) const;
+  bool storesProducts(const Operation &op) const;
+  bool isShift(const Operation &op) const;
   double lossParts(std::size_t i, const UnitLayout &layout) const;
   int biasedBy(const factors::Operation &op) const;
   /// Whether the gradient of what `op` reads takes its weights apart: a convolution in steps, each remainder

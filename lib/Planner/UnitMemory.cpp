@@ -165,6 +165,22 @@ bool UnitLayouts::scales(const Operation &op) const {
   return op.kind == Operation::Streaming && hasParameter && isSaved;
 }
 
+/// Whether an operation adds a trained parameter to what no product makes: that of a product has the
+/// product's own gradient.
+bool UnitLayouts::isShift(const Operation &op) const {
+  bool shifts = false;
+  for (const Use &use : op.operands) {
+    const Tensor &tensor = kind.tensors[use.tensor];
+    shifts |= tensor.kind == Tensor::Parameter && use.gradientFlops > 0;
+    if (tensor.kind != Tensor::Activation)
+      continue;
+    const int maker = info.producer[info.root[use.tensor]];
+    if (maker < 0 || kind.operations[maker].kind != Operation::Streaming || use.saved)
+      return false;
+  }
+  return shifts && op.kind == Operation::Streaming;
+}
+
 /// The segment of the unit in which the memory of a tensor is made again; -1 where it is kept.
 int UnitLayouts::againIn(int root) const {
   if (!query.remade)
@@ -348,17 +364,19 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       // The products that the parameters' gradients are sums of take its place, and are f32.
       if (scales(op) && kind.tensors[use.tensor].kind == Tensor::Activation)
         need(forWeights, use.tensor,
-             share(use.tensor, lies[use.tensor]) * std::max(1.0, kWide / types.activation));
+             share(use.tensor, lies[use.tensor]) *
+                 (storesProducts(op) ? std::max(1.0, kWide / types.activation) : 1));
       if (op.kind == Operation::Contraction && isTrained(op.operands[1 - std::min<std::size_t>(o, 1)]))
-        need(forWeights, use.tensor, share(use.tensor, lies[use.tensor]));
+        need(forWeights, use.tensor, padded * share(use.tensor, lies[use.tensor]));
     }
     // Of a contraction with a parameter, which is one operand, the other is what the parameter's gradient is
     // made of, and so is the result's gradient; and of that is the gradient of what is added behind a scale,
     // whose own is made of the products.
     const auto weights = std::count_if(op.operands.begin(), op.operands.end(), isTrained);
-    if (op.kind == Operation::Contraction ? weights > 0 : scales(op) && weights > 1)
+    if (op.kind == Operation::Contraction ? weights > 0 : (scales(op) ? weights > 1 : isShift(op)))
       need(gradients, op.results[0].tensor,
-           share(op.results[0].tensor, have(static_cast<int>(i), 0, layout[i])));
+           (takesWeightsApart(op) ? 1 : paddedPart(op)) *
+               share(op.results[0].tensor, have(static_cast<int>(i), 0, layout[i])));
     for (std::size_t r = 0; r < op.results.size(); ++r)
       if (op.results[r].saved) {
         need(needed, op.results[r].tensor,
