@@ -48,12 +48,13 @@ private:
 
   const BackwardWalk &walk;
   std::vector<Buffer> buffers;
-  std::vector<std::vector<int>> parts;           ///< by tensor: buffers of its gradient
-  std::vector<int> open;                         ///< by tensor: operations whose gradients add to it, to come
-  std::vector<int> makers;                       ///< by tensor: operation, or -1
-  std::vector<std::vector<std::size_t>> lasts;   ///< by operation: values that it is the last to read
-  std::vector<std::size_t> again;                ///< values that are made again
-  std::vector<bool> isGone;                      ///< by value
+  std::vector<std::vector<int>> parts;         ///< by tensor: buffers of its gradient
+  std::vector<int> open;                       ///< by tensor: operations whose gradients add to it, to come
+  std::vector<int> makers;                     ///< by tensor: operation, or -1
+  std::vector<std::vector<std::size_t>> lasts; ///< by operation: values that it is the last to read
+  std::vector<std::size_t> again;              ///< values that are made again
+  std::vector<bool> isGone;                    ///< by value
+  std::vector<bool> isInParts;                 ///< by tensor: what goes on with its gradient puts it together
   double alive = 0, kept = 0, made = 0, all = 0; ///< made: gradients of parameters
   double sent = 0;        ///< of the last parameter's gradient, which ranks may still exchange
   double sentParts = 0;   ///< of it, what each gets a part of
@@ -64,7 +65,7 @@ private:
 
 Walker::Walker(const BackwardWalk &walk)
     : walk(walk), parts(walk.bytes.size()), open(walk.bytes.size(), 0), makers(walk.bytes.size(), -1),
-      lasts(walk.ops.size()), isGone(walk.values.size(), false) {
+      lasts(walk.ops.size()), isGone(walk.values.size(), false), isInParts(walk.bytes.size(), false) {
   buffers.reserve(2 * walk.ops.size());
   for (std::size_t o = 0; o < walk.ops.size(); ++o) {
     for (int tensor : walk.ops[o].operands)
@@ -251,7 +252,8 @@ void Walker::stream(std::size_t at) {
         isTaken = true;
         continue;
       }
-      dropsOfSize(at, size(operand));
+      if (!isInParts[result]) // it writes over nothing what it puts together
+        dropsOfSize(at, size(operand));
       give(operand, add(size(operand)));
     }
     look();
@@ -309,10 +311,10 @@ void Walker::contract(std::size_t at) {
     peak.scattered = std::max(peak.scattered, whole);
     peak.scatteredOnce = std::max(peak.scatteredOnce, whole + made - all);
   };
-  const bool isInParts = op.inputParts > 0 && !op.operands.empty();
-  const int ofInput = isInParts ? add(op.inputParts) : -1;
+  const bool hasParts = op.inputParts > 0 && !op.operands.empty();
+  const int ofInput = hasParts ? add(op.inputParts) : -1;
   for (bool isLater : {false, true}) {
-    for (std::size_t o = 0; !isInParts && o < op.operands.size(); ++o) {
+    for (std::size_t o = 0; !hasParts && o < op.operands.size(); ++o) {
       const int operand = op.operands[o];
       if (makesNext(operand) != isLater)
         continue;
@@ -342,7 +344,7 @@ void Walker::contract(std::size_t at) {
     made += op.parameterGradients;
     look(std::max(copied, op.besideWeights), op.parameterGradients);
     if (const double beside = alive - kept;
-        !isInParts && isLate && beside + op.parameterGradients > peak.late + peak.lateGradients) {
+        !hasParts && isLate && beside + op.parameterGradients > peak.late + peak.lateGradients) {
       peak.late = beside;
       peak.lateGradients = op.parameterGradients;
     }
@@ -356,8 +358,10 @@ void Walker::contract(std::size_t at) {
     release(result);
   if (!goesOn) // then nothing reads the result's gradient any more
     scatter();
-  if (isInParts)
+  if (hasParts) {
     give(op.operands.front(), ofInput);
+    isInParts[op.operands.front()] = true;
+  }
 }
 
 void Walker::attend(std::size_t at) {

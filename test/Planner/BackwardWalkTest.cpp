@@ -41,6 +41,17 @@ TEST(BackwardWalk, CopiesAreThereForOneProduct) {
   EXPECT_DOUBLE_EQ(walk.find().beside, 100 + (4 + 1 + 1) - (4 + 4));
 }
 
+TEST(BackwardWalk, WhatIsPutTogetherOfPartsIsWrittenOverNothing) {
+  // A convolution in steps of what an activation gives, whose gradient reads that.
+  BackwardWalk walk;
+  walk.bytes = {4, 4, 1};
+  walk.ops = {{WalkedOp::Pointwise, {0}, {1}}, {WalkedOp::Contraction, {1}, {2}}};
+  walk.values = {{0, 4}};
+  walk.outputs = {2};
+  walk.ops[1].inputParts = 5;
+  EXPECT_DOUBLE_EQ(walk.find().beside, 5 + 4);
+}
+
 TEST(BackwardWalk, WhatAProductReadIsGoneOnceItIsCopied) {
   // 10 wide, and read by the product alone, whose result is 1 x wide.
   BackwardWalk walk;
