@@ -77,6 +77,7 @@ private:
   std::vector<int> lastUse; ///< by place in the stream: the last that uses a result, or itself
   /// By place in the stream: how many values of before it those behind use, and their elements.
   std::vector<int64_t> live, liveElements;
+  int firstGiven = 0; ///< the place that makes the first value which the function gives back
   UnitCut cut;
 };
 
@@ -137,6 +138,11 @@ void Cutter::collectSegments() {
 }
 
 void Cutter::findUses() {
+  firstGiven = static_cast<int>(cut.stream.size());
+  if (!cut.stream.empty())
+    for (Value given : cut.stream.front()->getBlock()->getTerminator()->getOperands())
+      if (auto found = place.find(given.getDefiningOp()); found != place.end())
+        firstGiven = std::min(firstGiven, found->second);
   live.resize(cut.stream.size() + 1);
   liveElements.resize(live.size());
   for (auto [i, op] : llvm::enumerate(cut.stream)) {
@@ -179,11 +185,12 @@ void Cutter::addOther(int begin, int end) {
 }
 
 /// Where the first part of [begin, end) ends: before a product, behind what belongs to that before it. Of the
-/// first place and those with one product more, the one with the smallest value. `end`: it is not cut.
+/// first place and those with one product more, the one with the smallest value. `end`: it is not cut. What
+/// the function gives back, of which a loss is, stays in one part with all behind it.
 int Cutter::findCut(int begin, int end) const {
   int best = end, most = 0;
   for (int at = begin, single = begin; at < end; ++at) {
-    if (live[at] == 1)
+    if (live[at] == 1 && at <= firstGiven)
       single = at;
     if (!isProduct(cut.stream[at]) || single == begin)
       continue;

@@ -140,6 +140,15 @@ TEST_F(FactorGraphReader, WhatRepeatsNowhereIsCutWhereItHandsOnOneValue) {
     EXPECT_EQ(kind.inputs.size(), unit > 0 ? 1u : 0u);
     EXPECT_EQ(kind.outputs.size(), unit < 2 ? 1u : 0u);
   }
+  // What is given back on the way stays with all behind it, as a loss may be of it.
+  reading = read([](int batch) {
+    std::string text = chain(batch, {24, 32, 40, 48, 56, 64, 72});
+    const std::string given = "tensor<" + std::to_string(batch) + "x40xf32>";
+    text.replace(text.find(") -> ") + 5, 0, "(" + given + ", ").insert(text.find(" {\n"), ")");
+    return text.replace(text.find("return %a7 : "), 13, "return %a3, %a7 : " + given + ", ");
+  });
+  ASSERT_TRUE(reading);
+  EXPECT_EQ(reading->graph.units, (std::vector<int>{0, 1}));
   // Three products are one unit: two would leave one over.
   reading = read([](int batch) { return chain(batch, {24, 32, 40}); });
   ASSERT_TRUE(reading);

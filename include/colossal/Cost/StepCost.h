@@ -239,7 +239,8 @@ struct StageState {
   double transient = 0;
   double messages = 0; ///< bytes that are on their way while passes are done
   friend bool operator==(const StageState &a, const StageState &b) {
-    return a.parameters == b.parameters && a.largest == b.largest && a.narrowed == b.narrowed &&
+    return a.parameters == b.parameters && a.largest == b.largest &&
+           a.largestParameter == b.largestParameter && a.narrowed == b.narrowed &&
            a.elsewhere == b.elsewhere && a.frozen == b.frozen && a.reduction.seconds == b.reduction.seconds &&
            a.transient == b.transient && a.messages == b.messages && a.shared == b.shared;
   }
