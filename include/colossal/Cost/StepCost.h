@@ -168,6 +168,8 @@ struct StepShape {
   /// follow each other as they come (PipelineResult::steadySeconds).
   bool commonEnd = true;
 
+  /// Whether passes are done once, so that what one of them alone reads comes and goes with it.
+  bool isOnce() const { return microbatches == 1 && chunks == 1; }
   int ranks() const { return pipeline * data * context * tensor; }
   /// Whether a rank has no more than its part of a gradient that is made: a program scatters those of one
   /// microbatch as they come, also where the optimizer's state alone is split.
