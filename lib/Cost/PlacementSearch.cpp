@@ -217,8 +217,23 @@ void PlacementGraph::expandPlace(const Placement &here, unsigned place) {
   Step step;
   step.kind = isSum ? MoveKind::ReduceScatter : MoveKind::Slice;
   step.axes.add(axis);
-  step.to = static_cast<std::uint16_t>(place);
+  step.to = step.last = static_cast<std::uint16_t>(place);
   add(next, step);
+  // Sums go to a run of digits by one collective.
+  auto isEmptyDigit = [&](unsigned other) {
+    if (other >= places.size() || places[other].dim != places[place].dim || placed.count(other) > 0)
+      return false;
+    const int digit = getNextAxis(other);
+    return digit >= 0 && places[other].size == axisSizes[digit] &&
+           here.isPartial(static_cast<unsigned>(digit)) && !goal.isPartial(static_cast<unsigned>(digit));
+  };
+  for (unsigned last = place + 1; isEmptyDigit(place) && isEmptyDigit(last); ++last) {
+    const auto digit = static_cast<unsigned>(getNextAxis(last));
+    next.put(digit, last, 0);
+    step.axes.add(digit);
+    step.last = static_cast<std::uint16_t>(last);
+    add(next, step);
+  }
 }
 
 std::pair<unsigned, unsigned> PlacementGraph::getEdges(unsigned node) {

@@ -103,18 +103,22 @@ const ChangeCosts::Change &ChangeCosts::getChange(DimShardingAttr from, DimShard
       runs.push_back(getRun(words));
     words.clear();
   };
-  bool wasDigit = false;
+  auto isDigit = [&](const ShardedFactor &factor) {
+    return !factor.axes.empty() && factor.size == mesh.getAxisSize(factor.axes.front());
+  };
+  bool wasGathered = false, wasScattered = false;
   for (auto [have, want] : llvm::zip_equal(before, after)) {
     const bool changes = have.axes != want.axes;
-    // Only neighbours that one axis splits fully are ever moved together.
-    const bool isDigit = changes && !have.axes.empty() && have.size == mesh.getAxisSize(have.axes.front());
-    if (!isDigit || !wasDigit)
+    // Only neighbours that one axis splits fully are ever moved together: gathered, or scattered to.
+    const bool isGathered = changes && isDigit(have), isScattered = changes && isDigit(want);
+    if (!(isGathered && wasGathered) && !(isScattered && wasScattered))
       endRun();
     if (changes)
       appendWords(words, have.size, have.axes, want.axes);
     else
       change->unchanged *= getLocalSize(have.size, have.axes, mesh);
-    wasDigit = isDigit;
+    wasGathered = isGathered;
+    wasScattered = isScattered;
   }
   endRun();
   llvm::sort(runs);

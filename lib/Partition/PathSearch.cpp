@@ -130,15 +130,21 @@ Move PathSearch::apply(State &state, const cost::PlacementSearch::Step &step) co
     break;
   }
   case MoveKind::ReduceScatter:
-  case MoveKind::Slice:
-    llvm::erase(next.partial, step.axes[0]);
-    placeOf(next, step.to).axes.push_back(step.axes[0]);
+  case MoveKind::Slice: {
+    int64_t before = 1, after = 1;
+    for (auto [i, axis] : llvm::enumerate(step.axes)) {
+      const auto place = static_cast<unsigned>(step.to + i);
+      llvm::erase(next.partial, axis);
+      placeOf(next, place).axes.push_back(axis);
+      before *= localSize(placeOf(state, place));
+      after *= localSize(placeOf(next, place));
+    }
     move.reduction = reduction;
     move.exposed = expose(state, mesh, {places[step.to]}, exposed);
     move.splitDim = exposed[0];
-    move.splitSize = move.exposed[exposed[0]] / localSize(placeOf(state, step.to)) *
-                     localSize(placeOf(next, step.to)) * mesh.getAxisSize(step.axes[0]);
+    move.splitSize = move.exposed[exposed[0]] / before * after * move.ranks;
     break;
+  }
   case MoveKind::AllToAll: {
     placeOf(next, step.from).axes.pop_back();
     placeOf(next, step.to).axes.push_back(step.axes[0]);

@@ -124,6 +124,29 @@ struct Digits {
   }
 };
 
+// Sums over several axes that split neighbouring places of one dimension go there by one collective.
+TEST(PlacementSearch, SumsAreScatteredToARunOfDigits) {
+  const PlacementCost price = Digits::price;
+  Digits digits{3};
+  auto find = [&](const std::vector<unsigned> &to) {
+    PlacementGraph graph = digits.makeGraph(digits.place(to), Placement::kMaxAxes);
+    PlacementSearch search;
+    search.run(graph, graph.getNode(digits.place({3, 3, 3})), 1, price);
+    std::string text;
+    for (const PlacementSearch::Step &step : search.getSteps(graph)) {
+      text += text.empty() ? "" : ", ";
+      text += step.kind == MoveKind::ReduceScatter ? "scatter " : "other ";
+      for (unsigned axis : step.axes)
+        text += std::to_string(axis);
+      text +=
+          " of " + std::to_string(static_cast<int>(step.bytes)) + " from place " + std::to_string(step.to);
+    }
+    return text;
+  };
+  EXPECT_EQ(find({0, 0, 0}), "scatter 012 of 64 from place 0");
+  EXPECT_EQ(find({1, 0, 0}), "scatter 0 of 64 from place 3, scatter 12 of 32 from place 1");
+}
+
 // Each axis of many is on its way, on the one place or on the other: too many placements to look at.
 TEST(PlacementSearch, ManyAxesMoveInOneOrder) {
   const PlacementCost price = Digits::price;

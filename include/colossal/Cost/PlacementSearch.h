@@ -86,7 +86,9 @@ using PlacementCost = std::function<double(MoveKind kind, double bytes, const Ax
 ///     dimension at once);
 ///  2. slice puts an unused axis onto the place where the target has it next;
 ///  3. all-to-all does both for one axis;
-///  4. all-reduce ends a partial axis (or all of them), reduce-scatter leaves it on a place as slice would;
+///  4. all-reduce ends a partial axis (or all of them), reduce-scatter leaves it on a place as slice would
+///  (or
+///     several at once, each on a place that it splits fully);
 ///  5. keep-first makes an unused axis a partial one, where the target is a partial sum.
 ///
 /// Of n axes that change there are up to 3^n placements between two. While more than `mostFree` axes are not
@@ -102,8 +104,9 @@ public:
   struct Step {
     MoveKind kind = MoveKind::Slice;
     AxisList axes;
-    std::uint16_t from = 0, last = 0; ///< all-gather: places that give their last axis; all-to-all: `from`
-    std::uint16_t to = 0;             ///< the place that takes the axis
+    std::uint16_t from = 0; ///< the place that gives its last axis
+    std::uint16_t to = 0;   ///< the place that takes the axis
+    std::uint16_t last = 0; ///< of several that do, next to each other: in all-gathers and reduce-scatters
   };
   struct Edge {
     unsigned to = 0; ///< a node
