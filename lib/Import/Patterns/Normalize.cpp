@@ -162,7 +162,8 @@ struct DropNeutral : OpRewritePattern<ElementwiseOp> {
   }
 };
 
-/// Reads at affine places are slices. Places outside stay as they are (an error at run time).
+/// Reads at affine places are slices, which dimensions that the places do not depend on repeat: positions
+/// that are written out for each sequence of a batch. Places outside stay as they are (an error at run time).
 struct GatherToSlice : OpRewritePattern<GatherOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(GatherOp op, PatternRewriter &rewriter) const override {
@@ -170,19 +171,25 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
     auto shape = GraphBuilder::shapeOf(op.getIndices());
     if (!places || op.getOffset())
       return failure();
+    const int64_t axis = op.getAxis();
     int64_t moving = -1, count = 1;
+    SmallVector<int64_t> once(GraphBuilder::shapeOf(op.getResult()));
     for (auto [d, size] : llvm::enumerate(shape)) {
-      if (size == 1)
+      if (size == 0)
+        return failure();
+      if (places->coefficients[d] == 0)
+        once[axis + d] = 1;
+      if (size == 1 || places->coefficients[d] == 0)
         continue;
-      if (moving >= 0 || places->coefficients[d] == 0)
+      if (moving >= 0)
         return failure();
       moving = d;
       count = size;
     }
-    int64_t step = moving < 0 ? 1 : places->coefficients[moving], axis = op.getAxis();
+    int64_t step = moving < 0 ? 1 : places->coefficients[moving];
     int64_t size = GraphBuilder::shapeOf(op.getData())[axis], first = places->constant,
             last = first + step * (count - 1);
-    if (count == 0 || std::min(first, last) < 0 || std::max(first, last) >= size)
+    if (std::min(first, last) < 0 || std::max(first, last) >= size)
       return failure();
     SmallVector<int64_t> starts(GraphBuilder::rankOf(op.getData()), 0), steps(starts.size(), 1);
     SmallVector<int64_t> sizes(GraphBuilder::shapeOf(op.getData()));
@@ -191,7 +198,7 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
     sizes[axis] = count;
     GraphBuilder b(rewriter, op.getLoc());
     Value sliced = b.slice(op.getData(), starts, sizes, steps);
-    rewriter.replaceOp(op, b.reshape(sliced, GraphBuilder::shapeOf(op.getResult())));
+    rewriter.replaceOp(op, b.broadcast(b.reshape(sliced, once), GraphBuilder::shapeOf(op.getResult())));
     return success();
   }
 };

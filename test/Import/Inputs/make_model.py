@@ -345,6 +345,12 @@ def gather_single(path):
     save(path, [h.make_node("GatherND", ["x", "tuples"], ["y"])], [value("x", [3, 5]), value("tuples", [2, 4, 1], I)], [value("y", [2, 4, 5])], {})
 
 
+def gather_places(path, form):
+    """Rows of a table at places that the file holds for each sequence of a batch; `shifted`: others in each."""
+    places = np.tile(np.arange(2, 7), (3, 1)) + (np.arange(3)[:, None] if form == "shifted" else 0)
+    save(path, [h.make_node("Gather", ["x", "places"], ["y"], axis=1)], [value("x", [2, 9, 4])], [value("y", [2, 3, 5, 4])], {"places": places})
+
+
 def tied(path):
     """A head tied to the embedding, transposed; and two biases that are equal because they are zero."""
     w = np.arange(12, dtype=np.float32).reshape(4, 3)
