@@ -167,6 +167,10 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
     if (shape.asCompiled)
       addTransient(shape, order, c, unit, stage);
   }
+  for (StageState &stage : stages)
+    for (auto [number, held] : stage.shared)
+      if (const auto keeper = keepers.find(number); keeper != keepers.end() && keeper->second != &stage)
+        stage.sent = std::max(stage.sent, held);
   return stages;
 }
 
@@ -402,18 +406,23 @@ StepPrice StepCost::price(const StepShape &shape, const PipelineProblem &problem
       memory.gradients -= std::min(memory.gradients * stages[s].unread / stages[s].parameters,
                                    memory.activations + memory.transient);
     // Behind the passes, what another stage has summed up of a gradient lies beside this one's, and their
-    // sum.
+    // sum; context ranks have a part of both. Nothing reads activations and narrow copies any more.
+    const double dead = memory.activations + stages[s].narrowed * types.narrow;
     if (shape.asCompiled)
       memory.transient =
           std::max(memory.transient, 2 * stages[s].received * types.gradient /
-                                             (shape.zero >= 1 ? shape.data * shape.context : 1) -
-                                         memory.activations);
-    // There, too, ranks scatter gradients that several microbatches have added up: each is whole until they
-    // have its part.
+                                             (shape.zero >= 1 ? shape.data * shape.context : shape.context) -
+                                         dead);
+    // There, too, ranks scatter gradients that several microbatches have added up, or that another stage
+    // takes parts of: each is whole until they have its part.
     const int sharing = shape.data * shape.context;
+    if (shape.asCompiled && shape.zero == 0 && sharing > 1)
+      memory.transient =
+          std::max(memory.transient,
+                   stages[s].sent * types.gradient / (shape.data > 1 ? shape.data : shape.context) - dead);
     if (shape.asCompiled && shape.zero == 1 && sharing > 1 && !shape.isOnce())
-      memory.transient = std::max(memory.transient,
-                                  stages[s].largestParameter * types.gradient / sharing - memory.activations);
+      memory.transient =
+          std::max(memory.transient, stages[s].largestParameter * types.gradient / sharing - dead);
     if (memory.total() > price.peakBytes) {
       price.peakBytes = memory.total();
       price.peakStage = s;

@@ -191,14 +191,16 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
       // The stage that updates a parameter for others needs parts of their sums, not whole ones.
       const double scattered = costs.types.reduced * updatedLater;
       const double context = plan.context, moved = context > 1 ? 2 * (context - 1) / context : 1,
-                   overBoth = isAtOnce ? sums.contextBytes / moved : 0;
+                   sumsOverBoth = isAtOnce ? sums.contextBytes / moved : 0;
+      const bool isScatteredOverBoth = sumsOverBoth > 0;
+      const double overBoth = isScatteredOverBoth ? sumsOverBoth - scattered : 0;
       price.bytesByCollective["all-reduce (data)"] =
           cost::CostModel::bytesMoved(cost::Collective::AllReduce, overBoth, ranks) +
           cost::CostModel::bytesMoved(cost::Collective::AllReduce, gradients - scattered - overBoth,
                                       plan.data);
       if (scattered > 0)
-        price.bytesByCollective["reduce-scatter (data)"] =
-            cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, scattered, plan.data);
+        price.bytesByCollective["reduce-scatter (data)"] = cost::CostModel::bytesMoved(
+            cost::Collective::ReduceScatter, scattered, isScatteredOverBoth ? ranks : plan.data);
     } else {
       price.bytesByCollective["reduce-scatter (data)"] =
           cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, gradients, ranks);
@@ -210,8 +212,10 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   for (auto [unit, to] : handsOn(plan, chunks, 0))
     handed += unit->outputBytes;
   if (plan.pipeline > 1)
+    // Context ranks send the parts they have the sums of, data ranks these to each of theirs.
     price.bytesByCollective["send (pipeline)"] =
-        handed * problem.microbatches + costs.types.reduced * updatedLater / (plan.zero > 0 ? ranks : 1);
+        handed * problem.microbatches +
+        costs.types.reduced * updatedLater / (plan.zero > 0 ? ranks : plan.context);
 }
 
 } // namespace colossal::planner

@@ -267,6 +267,18 @@ std::vector<Choice> UnitLayouts::choices(int op) const {
           found.push_back(next);
       }
   }
+  // Each rank looks up its positions, so that it sums up gradients of all parameters over the axis alike.
+  if (isLookup(kind, kind.operations[op]) &&
+      kind.tensors[kind.operations[op].operands[0].tensor].stored > 0 &&
+      std::any_of(kind.operations[op].factors.begin(), kind.operations[op].factors.end(),
+                  [](const Factor &factor) { return factor.perSequence; }))
+    for (std::size_t a = 0; a < query.axes.size(); ++a) {
+      auto isSplit = [&](const Choice &choice) { return choice[a] >= 0; };
+      if (query.axes[a].isContext && std::any_of(found.begin(), found.end(), isSplit))
+        found.erase(std::remove_if(found.begin(), found.end(),
+                                   [&](const Choice &choice) { return !isSplit(choice); }),
+                    found.end());
+    }
   return found;
 }
 

@@ -230,6 +230,7 @@ struct StageState {
   double elsewhere = 0;               ///< of all, those of which other ranks have the master
   double again = 0;                   ///< of parameters that several units share, for each but one
   double received = 0;                ///< of those whose gradients another stage sends here, to be added up
+  double sent = 0;                    ///< of the largest whose gradient another stage adds up
   double slots = 0;                   ///< of each of the optimizer's
   double frozen = 0;                  ///< elements of parameters beside them that stay as they are
   double computed = 0;                ///< bytes of what is computed of parameters alone
