@@ -334,6 +334,8 @@ LogicalResult Reader::buildOp(int at, factors::UnitKind &kind) {
   built.kind = factors::getOperationKind(op);
   built.flops = cast<ShardingRuleOpInterface>(op).getFlops() / fewBatch;
   built.heavy = cast<ShardingRuleOpInterface>(op).isHeavy();
+  if (auto elementwise = dyn_cast<ElementwiseOp>(op))
+    built.adds = elementwise.getKind() == ElementwiseKind::Add;
   // Attention that must know where its queries stand: what lies behind them is masked.
   built.causal = built.kind == factors::Operation::Attention &&
                  llvm::any_of(fewRules.get(op).own.factors, [](const Factor &f) { return f.indexed; });

@@ -165,11 +165,14 @@ private:
     cost::OpList step; ///< once a step
     std::map<int, cost::OpList> sharedStep; ///< the same of parameters that units share, by their numbers
     std::set<int> reduced;                  ///< tensors that the two have, once for all their uses
+    /// Gradients that have been brought from where they lie to where several summands' are wanted.
+    std::set<std::tuple<int, Placement, Placement>> broughtBack;
   };
+  int findSum(int tensor) const;
   void exchangeStatistics(int op, const Choice &choice, Passes &passes) const;
   double gradientReduction(int op, const Choice &choice, Ledger *ledger) const;
   int timesMoved(const Placement &from, const Placement &to, bool regather) const;
-  const Move *findMove(int tensor, const Placement &from, const Placement &to) const;
+  const Move *findMove(int tensor, const Placement &from, const Placement &to, double widened = 1) const;
   const Move *moveBack(int tensor, const Placement &from, const Placement &to) const;
   double moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
                Ledger *ledger) const;

@@ -19,18 +19,37 @@ int UnitLayouts::timesMoved(const Placement &from, const Placement &to, bool reg
 }
 
 /// What brings a value from one placement to the other, with the padding of that which has more of it.
-const Move *UnitLayouts::findMove(int tensor, const Placement &from, const Placement &to) const {
+const Move *UnitLayouts::findMove(int tensor, const Placement &from, const Placement &to,
+                                  double widened) const {
   auto padding = [&](const Placement &placement) {
     return share(tensor, placement) / resharder.share(placement);
   };
-  return resharder.find(bytes(tensor) * std::max(padding(from), padding(to)), from, to);
+  return resharder.find(bytes(tensor) * widened * std::max(padding(from), padding(to)), from, to);
 }
 
-/// What brings a gradient back; null where nothing does.
+/// What brings a gradient back; null where nothing does. A program adds up rows of a table's gradient in the
+/// types of masters, and widens them where there are fewer of them.
 const Move *UnitLayouts::moveBack(int tensor, const Placement &from, const Placement &to) const {
   static const Move nothing;
   const Tensor &t = kind.tensors[tensor];
-  return t.kind == Tensor::Activation && t.isFloat && !t.isConstant ? findMove(tensor, from, to) : &nothing;
+  if (t.kind != Tensor::Activation || !t.isFloat || t.isConstant)
+    return &nothing;
+  const int producer = info.producer[tensor];
+  const bool isWide = query.scoresInMemory && producer >= 0 && isLookup(kind, kind.operations[producer]) &&
+                      resharder.share(from) < resharder.share(to);
+  return findMove(tensor, from, to, isWide ? types.gradient / types.activation : 1);
+}
+
+/// The sum that a value is only a summand of, itself or in others, in which each element is one of its own:
+/// their gradients are one. The value itself where there is none.
+int UnitLayouts::findSum(int tensor) const {
+  while (info.consumers[tensor].size() == 1) {
+    const Operation &op = kind.operations[info.consumers[tensor].front().op];
+    if (!op.adds || kind.tensors[op.results[0].tensor].elements != kind.tensors[tensor].elements)
+      break;
+    tensor = op.results[0].tensor;
+  }
+  return tensor;
 }
 
 double UnitLayouts::moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
@@ -46,7 +65,9 @@ double UnitLayouts::moved(int tensor, const ValueLayout &from, const ValueLayout
     };
     append(ledger->forward, *forward);
     append(times > 1 ? ledger->backward : ledger->once, *forward);
-    append(ledger->backward, *backward);
+    const int sum = findSum(tensor);
+    if (sum == tensor || ledger->broughtBack.insert({sum, to.gradient, from.gradient}).second)
+      append(ledger->backward, *backward);
   }
   return forward->seconds * times + backward->seconds;
 }
@@ -245,9 +266,12 @@ void UnitLayouts::addValueAgain(int tensor, const UnitLayout &layout, Ledger &le
   if (int producer = info.producer[tensor]; producer >= 0)
     from = made(tensor, layout[producer]);
   const std::vector<End> ends = findEnds(tensor, layout);
-  if (std::none_of(ends.begin(), ends.end(), [](const End &end) { return end.isRead; }))
-    return;
   const bool isAgain = isMadeAgain(tensor, true), isWritten = isMadeAgain(tensor, false);
+  // The next unit reads what is made again at the end of this one.
+  const bool isHandedOn =
+      isAgain && std::find(kind.outputs.begin(), kind.outputs.end(), tensor) != kind.outputs.end();
+  if (!isHandedOn && std::none_of(ends.begin(), ends.end(), [](const End &end) { return end.isRead; }))
+    return;
   auto move = [&](const ValueLayout &to, bool isSaved) {
     // Ranks write their parts in another order before they bring them together.
     if (isAgain || (isWritten && share(tensor, to.value) > share(tensor, from->value)))

@@ -76,6 +76,7 @@ struct Operation {
   bool causal = false;
   bool light = false;    ///< a Streaming operation fused into the one before it: no kernel of its own
   bool heavy = false;    ///< computes more than it moves, so that its own work counts
+  bool adds = false;     ///< adds its operands: the gradient of each is that of the result
   bool idle = false;     ///< a step does not do it: the loss does not depend on it
   bool repeated = false; ///< each turn of a loop over microbatches does a part of it
 };
