@@ -72,9 +72,22 @@ Value OpComposer::select(Value condition, Value yes, Value no) {
                                DenseF64ArrayAttr());
 }
 
+/// What was widened to `value` from `element` without loss; null where nothing was.
+static Value findNarrow(Value value, Type element) {
+  auto widened = value.getDefiningOp<ElementwiseOp>();
+  auto from = dyn_cast<FloatType>(element), to = dyn_cast<FloatType>(elementTypeOf(value));
+  if (!widened || widened.getKind() != ElementwiseKind::Cast || !from || !to)
+    return {};
+  const Value narrow = widened.getInputs().front();
+  const bool isExact = APFloat::isRepresentableBy(from.getFloatSemantics(), to.getFloatSemantics());
+  return elementTypeOf(narrow) == element && isExact ? narrow : Value();
+}
+
 Value OpComposer::cast(Value value, Type element) {
   if (elementTypeOf(value) == element)
     return value;
+  if (const Value narrow = findNarrow(value, element))
+    return narrow;
   auto type = RankedTensorType::get(shapeOf(value), element);
   return ElementwiseOp::create(builder, loc, type, ElementwiseKind::Cast, ValueRange{value},
                                DenseF64ArrayAttr());
