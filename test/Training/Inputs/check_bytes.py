@@ -171,6 +171,30 @@ def of_what_is_made_again():
                 assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (path, recompute, kind)
 
 
+def of_sums_and_lookups():
+    """Ranks along a context axis look up their own positions, so that gradients of all tables are sums over them, of which ZeRO brings each rank its part at once, and which
+    stages bring to the one that updates them in parts. What a vocabulary's ranks look up is summed up again where it is made again, and its gradient is wide before it is
+    brought together. Summands have the gradient of their sum, which is brought to where products read it once; positions that are written out for each sequence are
+    rows of their table that are added to each."""
+    rows = [("parallel", "model=2", 2, 1), ("parallel", "model=2", 2, 1, "--precision", "bf16"), ("parallel", "data=2", 2, 1), ("wide", "context=2", 2, 1), ("wide", "stage=2,context=2", 4, 4), ("wide-llama", "context=2", 2, 4),
+            ("wide-llama", "context=2", 2, 4, "--zero", 3), ("gpt", "data=2,context=2", 4, 1, "--zero", 3), ("tied", "model=2", 2, 1, "--recompute", "selective"),
+            ("tied", "model=2", 2, 1, "--precision", "bf16")]
+    for model, mesh, devices, turns, *options in rows:
+        loss = ("mse,output=y",) if model == "parallel" else ("cross-entropy,logits=logits,shift=1", "--dim", "seq=64")
+        options += [] if "--zero" in options else ["--zero", 0]
+        options += [] if "--recompute" in options else ["--recompute", "none"]
+        got = output("colossal-compile", folder / f"{model}.onnx", "--training", "adamw", "--loss", *loss, "--machine", "cpu", "--global-batch", 8, "--devices", devices,
+                     "--mesh", mesh, "--microbatches", turns, *options, "--json", "-q", "-o", folder / "step.cplan")
+        traffic = got["programs"][0]["traffic"]
+        sent, planned = sums(traffic, "bytes"), by_kind(got)
+        print(f"{model}, {mesh} in {turns} microbatches {' '.join(map(str, options))}: planned {planned}, the program's {sent}")
+        for kind in {*sent, *planned}:
+            assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (model, mesh, kind)
+        if mesh == "data=2,context=2":
+            scattered = [row["bytes"] for row in traffic if (row["rank"], row["kind"], row["axes"]) == (0, "reduce_scatter", "data,context")]
+            assert sum(scattered) > 0.99 * sent["reduce_scatter"], traffic
+
+
 def of_stages():
     """A chunk sends on and back to its neighbours. Of a table that another stage updates, a stage scatters the gradient and sends the parts."""
     gpt2 = ["colossal-compile", models / "gpt2/model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
@@ -207,5 +231,6 @@ of_tensor_axes()
 of_convolutions()
 of_normalized_convolutions()
 of_what_is_made_again()
+of_sums_and_lookups()
 of_stages()
 as_run()
