@@ -189,6 +189,10 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
     int64_t step = moving < 0 ? 1 : places->coefficients[moving];
     int64_t size = GraphBuilder::shapeOf(op.getData())[axis], first = places->constant,
             last = first + step * (count - 1);
+    if (std::max(first, last) < 0) { // counted from the end
+      first += size;
+      last += size;
+    }
     if (std::min(first, last) < 0 || std::max(first, last) >= size)
       return failure();
     SmallVector<int64_t> starts(GraphBuilder::rankOf(op.getData()), 0), steps(starts.size(), 1);

@@ -346,8 +346,8 @@ def gather_single(path):
 
 
 def gather_places(path, form):
-    """Rows of a table at places that the file holds for each sequence of a batch; `shifted`: others in each."""
-    places = np.tile(np.arange(2, 7), (3, 1)) + (np.arange(3)[:, None] if form == "shifted" else 0)
+    """Rows of a table at places that the file holds for each sequence of a batch; `back`: counted from the end; `shifted`: others in each."""
+    places = np.tile(np.arange(2, 7), (3, 1)) + (np.arange(3)[:, None] if form == "shifted" else -9 if form == "back" else 0)
     save(path, [h.make_node("Gather", ["x", "places"], ["y"], axis=1)], [value("x", [2, 9, 4])], [value("y", [2, 3, 5, 4])], {"places": places})
 
 
