@@ -166,9 +166,9 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
     for (auto [i, id] : llvm::enumerate(ids)) {
       const factors::Operation &operation = kind.operations[i];
       const StringRef name = id < 0 ? "" : outline::getFirstName(model.reading.operations[id]->getLoc());
-      if (name.empty() || operation.kind == factors::Operation::View)
+      Operation *op = id < 0 ? nullptr : model.reading.operations[id];
+      if (name.empty() || (operation.kind == factors::Operation::View && !isa<SliceOp>(op)))
         continue;
-      Operation *op = model.reading.operations[id];
       const dist::RefinedRule &rule = rules.get(op);
       std::vector<std::string> names = layout::getFactorNames(rule);
       // Where the two batches are not cut alike the units have the factors as they are, whose outermost parts

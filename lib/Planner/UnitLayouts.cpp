@@ -92,7 +92,9 @@ static bool sumsOverVocabulary(const Operation &op) {
 }
 
 bool isLoss(const UnitKind &kind, const Operation &op) {
-  return sumsOverVocabulary(op) && kind.tensors[op.operands[0].tensor].kind == Tensor::Activation;
+  // What is looked up in an activation has indices as well.
+  return op.operands.size() == 1 && sumsOverVocabulary(op) &&
+         kind.tensors[op.operands[0].tensor].kind == Tensor::Activation;
 }
 
 bool isLookup(const UnitKind &kind, const Operation &op) {
