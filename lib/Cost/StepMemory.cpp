@@ -158,8 +158,15 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     const double held = cost.saved(splits) + received - waiting - handed;
     saved += order.amount(at) * held;
     masks = std::max(masks, cost.maskBytes);
+    double gone = copies; // but for those that products of units before read as well
+    for (auto [number, copied] : isOnce ? cost.sharedNarrowed : std::map<int, double>())
+      for (std::size_t before = unit - units; before < at; ++before)
+        if (order.kinds[order.units[before]].sharedByProducts.count(number)) {
+          gone -= order.amount(at) * copied * narrow;
+          break;
+        }
     if (!isFixed)
-      freed += order.amount(at) * held + (cost.narrowsAgain ? 0 : copies);
+      freed += order.amount(at) * held + (cost.narrowsAgain ? 0 : gone);
     if (isScattered) // from whole into its part
       reach(scattered * types.gradient - freed);
   }

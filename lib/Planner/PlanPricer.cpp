@@ -441,9 +441,10 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
       price.memory[s].parameters += whole * parts[s];
   }
   // What an evaluation gives back, and what its passes have, lies where a step has its activations, as far as
-  // they reach.
+  // they reach. The last unit gives it: what those before it have is gone then, but in later microbatches.
   const int lastStage = stageOf.back();
   StageMemory &last = price.memory[lastStage];
+  const double given = cell.kinds[cell.units.back()].resultBytes * plan.microbatches();
   double forward = 0, masks = 0;
   std::size_t unit = 0;
   for (std::size_t c = 0; c < price.parts.size(); ++c)
@@ -451,11 +452,13 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
       if (plan.stageOf(static_cast<int>(c)) == lastStage) {
         const UnitCost &cost = cell.kinds[cell.units[unit]];
         const bool isGathered = plan.zero >= 3 && plan.pipeline == 1 && plan.data * plan.context > 1;
-        forward = std::max(forward, cost.forwardBytes + (isGathered ? cost.largest * p->types.read() : 0));
+        forward =
+            std::max(forward, cost.forwardBytes + (isGathered ? cost.largest * p->types.read() : 0) +
+                                  (plan.microbatches() > 1 || unit + 1 == cell.units.size() ? given : 0));
         masks = std::max(masks, cost.maskBytes);
       }
-  last.io += std::max(0.0, forward + masks + cell.kinds[cell.units.back()].resultBytes * plan.microbatches() -
-                               (last.gradients + last.activations + last.transient));
+  last.io +=
+      (1 + kGaps) * std::max(0.0, forward + masks - (last.gradients + last.activations + last.transient));
   for (StageMemory &memory : price.memory)
     memory.transient += kGaps * (memory.gradients + memory.activations + memory.transient);
   auto most =

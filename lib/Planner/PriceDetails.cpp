@@ -139,7 +139,7 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   std::size_t unit = 0;
   // Of the first stage's parameters; and those that products read, of one copy of what units share.
   double readAgain = 0, narrowedAgain = 0, narrowed = 0;
-  std::set<int> known;
+  std::set<int> known, knownAgain; // what units share is brought together for all of them at once
   std::vector<double> collective(plan.pipeline, 0);
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit) {
@@ -153,6 +153,12 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
       narrowed += cost.narrowed;
       for (auto [number, copied] : cost.sharedNarrowed)
         narrowed -= known.insert(number).second ? 0 : copied;
+      for (auto [number, again] : cost.sharedReadAgain)
+        if (!knownAgain.insert(number).second) {
+          readAgain -= again;
+          const auto narrow = cost.sharedNarrowedAgain.find(number);
+          narrowedAgain -= narrow == cost.sharedNarrowedAgain.end() ? 0 : narrow->second;
+        }
       for (const auto &[name, bytes] : cost.bytesByCollective)
         price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
     }

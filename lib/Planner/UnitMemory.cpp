@@ -137,7 +137,20 @@ double UnitLayouts::forwardBytes(const std::vector<Placement> &lies) const {
   for (int result : kind.results) {
     const double part = share(result, lies[result]);
     const bool isPadded = part * std::round(1 / part) > 1 + 1e-9;
-    isInMemory[info.root[result]] = types.activation < kWide && !isPadded;
+    isInMemory[info.root[result]] = true;
+    if (types.activation < kWide && !isPadded)
+      continue;
+    // It is given where the kernel that goes on to it has begun it.
+    for (int made = info.root[result]; made >= 0;) {
+      isInMemory[made] = false;
+      const int producer = info.producer[made];
+      made = -1;
+      for (const Use &use : producer >= 0 && kind.operations[producer].light
+                                ? kind.operations[producer].operands
+                                : std::vector<Use>())
+        if (!use.moved && kind.tensors[use.tensor].kind == Tensor::Activation)
+          made = info.root[use.tensor];
+    }
   }
   double most = 0;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {

@@ -198,11 +198,19 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
   for (const TensorAxis &axis : query.axes)
     ranks *= axis.isContext ? 1 : axis.size;
   for (auto [tensor, held] : parameters) {
-    cost.parameters += held;
-    cost.readAgain += readAgain.count(tensor) ? held : 0;
-    cost.narrowedAgain += readAgain.count(tensor) && narrowed.count(tensor) ? held : 0;
-    cost.largest = std::max(cost.largest, held);
     const Tensor &t = kind.tensors[tensor];
+    const double again = readAgain.count(tensor) ? held : 0,
+                 narrowedAgain = narrowed.count(tensor) ? again : 0;
+    cost.parameters += held;
+    cost.readAgain += again;
+    cost.narrowedAgain += narrowedAgain;
+    cost.largest = std::max(cost.largest, held);
+    if (t.shared >= 0 && again > 0)
+      cost.sharedReadAgain[t.shared] += again;
+    if (t.shared >= 0 && narrowedAgain > 0)
+      cost.sharedNarrowedAgain[t.shared] += narrowedAgain;
+    if (t.shared >= 0 && multiplied.count(tensor))
+      cost.sharedByProducts.insert(t.shared);
     cost.slots += t.stored / ranks;
     if (t.elements < t.stored)
       cost.unread += held * (1 - t.elements / t.stored);
@@ -398,6 +406,10 @@ void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCos
         cost.readAgain += elements;
         const bool isNarrow = op.kind == Operation::Contraction || tensor.frozen > 0 || isTable;
         cost.narrowedAgain += isNarrow ? elements : 0;
+        if (tensor.shared >= 0 && !isTable)
+          cost.sharedReadAgain[tensor.shared] += elements;
+        if (tensor.shared >= 0 && !isTable && isNarrow)
+          cost.sharedNarrowedAgain[tensor.shared] += elements;
       }
     }
   }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -107,8 +108,9 @@ struct UnitCost {
   double frozen = 0;            ///< elements of parameters beside them, which stay as they are
   std::map<int, double> shared; ///< of `parameters`, by shared number
   std::map<int, double> sharedSlots, sharedNarrowed, sharedFrozen; ///< of `slots`, of `narrowed`, of `frozen`
-  std::map<int, double> sharedElsewhere;                           ///< of `elsewhere`
-  double outputBytes = 0;  ///< that a rank hands to the next stage: its part of what all axes hold
+  std::map<int, double> sharedElsewhere, sharedReadAgain, sharedNarrowedAgain; ///< of those
+  std::set<int> sharedByProducts; ///< shared numbers of what products read, whose backward pass does, too
+  double outputBytes = 0;         ///< that a rank hands to the next stage: its part of what all axes hold
   double forwardBytes = 0; ///< the most that a forward pass has at once, but for what the model gives back
   std::vector<double> tableParts; ///< a rank's part of each table that the unit reads
   double resultShare = 1;         ///< a rank's part of the first thing that the model gives back
