@@ -111,6 +111,10 @@ for mesh, turns, devices in (("model=2", 2, 2), ("data=2,model=2", 1, 4)):
 # Small models whose tensor ranks have some weights whole: of what is scattered they share the gradients as the optimizer's slots. What is kept for what the
 # next layer makes again alone is gone with that.
 check("gpt2", "data=2,model=2", 4, "--zero", 2, devices=4, seq=64)
+# An evaluation gives logits where the head makes them, and what blocks had is gone then.
+check("shared", "data=1", 4, devices=1, seq=None, loss="cross-entropy,logits=logits,shift=1", least=0.985)
+# A stage scatters the gradient of a table that another one updates beside the whole.
+check("tied", "stage=2,context=2", 4, "--zero", 0, "--recompute", "full", devices=4, seq=64, least=0.99)
 for model, mesh, devices in (("gpt2", "data=1", 1), ("gpt2", "model=2", 2), ("llama", "data=2,model=2", 4)):
     check(model, mesh, 1, "--zero", 0, "--recompute", "full", devices=devices, seq=64)
 # How far a result is from its target decides where the forward pass is cut; and a bias that the first layer computes before what it multiplies.
