@@ -119,6 +119,11 @@ private:
   void findKinds();
   void placeBackward(mlir::Operation *op);
   void placeClosing();
+  /// Of a sum of tensors that are made in several stages, as gradients of what all layers share, each stage
+  /// adds up its own and one is sent: not each summand. Changes `closing`, the ops behind the microbatches.
+  void regroupSums(llvm::SmallVectorImpl<mlir::Operation *> &closing,
+                   llvm::DenseMap<mlir::Operation *, int64_t> &stageOf,
+                   llvm::function_ref<int64_t(mlir::Value)> getStage);
   /// The state that `value` is, or none.
   mlir::StringAttr getState(mlir::Value value) const;
   std::vector<double> sumSeconds(const std::vector<double> &ofUnits) const;

@@ -93,6 +93,87 @@ void Chain::placeBackward(Operation *op) {
   partOf[op] = part;
 }
 
+/// The summands of a sum of two that others may be summands of alone.
+static void findSummands(Operation *sum, const llvm::DenseSet<Operation *> &inner,
+                         SmallVectorImpl<Value> &summands) {
+  for (Value operand : sum->getOperands())
+    if (Operation *def = operand.getDefiningOp(); def && inner.contains(def))
+      findSummands(def, inner, summands);
+    else
+      summands.push_back(operand);
+}
+
+void Chain::regroupSums(SmallVectorImpl<Operation *> &closing, llvm::DenseMap<Operation *, int64_t> &stageOf,
+                        llvm::function_ref<int64_t(Value)> getStage) {
+  const llvm::DenseSet<Operation *> known(closing.begin(), closing.end());
+  llvm::DenseSet<Operation *> inner;
+  auto isSum = [](Operation *op) {
+    auto sum = dyn_cast<ElementwiseOp>(op);
+    return sum && sum.getKind() == ElementwiseKind::Add &&
+           cast<RankedTensorType>(sum.getType()).getRank() > 0 &&
+           llvm::all_of(sum->getOperands(), [&](Value v) { return v.getType() == sum.getType(); });
+  };
+  for (Operation *op : closing)
+    if (isSum(op) && op->hasOneUse() && known.contains(*op->user_begin()) && isSum(*op->user_begin()))
+      inner.insert(op);
+  SmallVector<Operation *> regrouped;
+  SmallVector<Operation *> gone;
+  for (Operation *op : closing) {
+    SmallVector<Value> summands;
+    if (isSum(op) && !inner.contains(op))
+      findSummands(op, inner, summands);
+    llvm::MapVector<int64_t, SmallVector<Value>> ofStages;
+    for (Value summand : summands)
+      ofStages[getStage(summand)].push_back(summand);
+    if (ofStages.size() > 1 && ofStages.size() < summands.size() && !ofStages.contains(-1)) {
+      auto add = [&](ValueRange values, int64_t stage) {
+        OpBuilder b(op);
+        Operation *sum = ElementwiseOp::create(b, op->getLoc(), values.front().getType(),
+                                               ElementwiseKind::Add, values, DenseF64ArrayAttr());
+        roles[sum] = Role::Chain;
+        kinds[sum] = Kind::Closing;
+        names[sum] = names.lookup(op);
+        if (totals.contains(op))
+          totals.insert(sum);
+        stageOf[sum] = stage;
+        order.insert(llvm::find(order, op), sum);
+        regrouped.push_back(sum);
+        return sum->getResult(0);
+      };
+      SmallVector<Value> sums;
+      for (auto &[stage, values] : ofStages) {
+        Value sum = values.front();
+        for (Value value : ArrayRef(values).drop_front())
+          sum = add({sum, value}, stage);
+        sums.push_back(sum);
+      }
+      for (Value operand : op->getOperands())
+        if (Operation *def = operand.getDefiningOp(); def && inner.contains(def))
+          gone.push_back(def);
+      Value sum = sums.front();
+      for (Value value : ArrayRef(sums).drop_front().drop_back())
+        sum = add({sum, value}, stageOf.lookup(op));
+      op->setOperands({sum, sums.back()});
+    }
+    regrouped.push_back(op);
+  }
+  while (!gone.empty()) { // sums whose summands others have now
+    Operation *sum = gone.pop_back_val();
+    for (Value operand : sum->getOperands())
+      if (Operation *def = operand.getDefiningOp(); def && inner.contains(def))
+        gone.push_back(def);
+    llvm::erase(regrouped, sum);
+    llvm::erase(order, sum);
+    stageOf.erase(sum);
+    roles.erase(sum);
+    kinds.erase(sum);
+    names.erase(sum);
+    totals.erase(sum);
+    sum->erase();
+  }
+  closing.assign(regrouped.begin(), regrouped.end());
+}
+
 /// Of what is behind the microbatches, the stage comes first, then the level.
 void Chain::placeClosing() {
   llvm::DenseMap<Operation *, int64_t> stageOf;
@@ -143,6 +224,7 @@ void Chain::placeClosing() {
         stage = stageOfState[state];
     stageOf[op] = std::max<int64_t>(0, stage);
   }
+  regroupSums(closing, stageOf, getStage);
   // Of a sum of numbers each stage adds up those that it has, and sends one.
   SmallVector<Operation *> withSums;
   for (Operation *op : closing) {
