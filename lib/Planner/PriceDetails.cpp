@@ -140,12 +140,25 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   // Of the first stage's parameters; and those that products read, of one copy of what units share.
   double readAgain = 0, narrowedAgain = 0, narrowed = 0;
   std::set<int> known, knownAgain; // what units share is brought together for all of them at once
+  std::map<int, double> computed;  // bytes, of what the first stage computes of parameters that units share
+  double handedComputed = 0;       // of them, that later stages read: each hands it on to the next
   std::vector<double> collective(plan.pipeline, 0);
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit) {
       const UnitCost &cost = cell.kinds[cell.units[unit]];
       int stage = plan.stageOf(static_cast<int>(c));
       collective[stage] += cost.collective * problem.microbatches;
+      for (const auto &[number, bytes] : cost.sharedComputed) {
+        // Stages hand on in 16 bits what is wide where it is read.
+        const double all = (bytes.once + bytes.perMicrobatch * problem.microbatches) *
+                           (costs.types.narrow > 0 ? costs.types.narrow / costs.types.gradient : 1);
+        if (stage == 0) {
+          computed.try_emplace(number, all);
+        } else if (auto known = computed.find(number); known != computed.end()) {
+          handedComputed += known->second;
+          known->second = 0;
+        }
+      }
       if (stage != 0)
         continue;
       readAgain += cost.readAgain;
@@ -220,7 +233,7 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   if (plan.pipeline > 1)
     // Context ranks send the parts they have the sums of, data ranks these to each of theirs.
     price.bytesByCollective["send (pipeline)"] =
-        handed * problem.microbatches +
+        handed * problem.microbatches + handedComputed +
         costs.types.reduced * updatedLater / (plan.zero > 0 ? ranks : plan.context);
 }
 
