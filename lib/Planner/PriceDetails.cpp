@@ -154,9 +154,9 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
                            (costs.types.narrow > 0 ? costs.types.narrow / costs.types.gradient : 1);
         if (stage == 0) {
           computed.try_emplace(number, all);
-        } else if (auto known = computed.find(number); known != computed.end()) {
-          handedComputed += known->second;
-          known->second = 0;
+        } else if (auto first = computed.find(number); first != computed.end()) {
+          handedComputed += first->second;
+          first->second = 0;
         }
       }
       if (stage != 0)
