@@ -96,8 +96,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
         : isAdded     ? cost.turnTransientBytes
                       : cost.transientBytes;
     // The gradient of a table that units before read as well is whole until they have added theirs to it.
-    // (Over context ranks what the products make of it goes its own way.)
-    const bool isWhole = isScattered || (isExchanged && shape.context == 1);
+    const bool isWhole = isScattered || isExchanged;
     double added = 0, addedKept = 0; // elements whose gradients are added to what those behind have made
     for (auto [number, held] : cost.shared)
       if (isReadIn(number, at + 1, unit)) {

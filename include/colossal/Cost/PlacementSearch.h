@@ -87,8 +87,7 @@ using PlacementCost = std::function<double(MoveKind kind, double bytes, const Ax
 ///  2. slice puts an unused axis onto the place where the target has it next;
 ///  3. all-to-all does both for one axis;
 ///  4. all-reduce ends a partial axis (or all of them), reduce-scatter leaves it on a place as slice would
-///  (or
-///     several at once, each on a place that it splits fully);
+///     (or several on adjacent places that they split fully, at once);
 ///  5. keep-first makes an unused axis a partial one, where the target is a partial sum.
 ///
 /// Of n axes that change there are up to 3^n placements between two. While more than `mostFree` axes are not

@@ -38,7 +38,7 @@ check("gpt2", "data=2", 4, "--zero", 3, least=0.99)
 check("llama", "data=2", 1)
 check("llama", "model=2", 4)
 check("gpt2", "context=2", 4)
-# Ranks exchange parts of a tied table's product in each turn before its rows are added.
+# Over context ranks, too, a tied table's gradient is whole in each turn until its rows are added.
 check("gpt2", "context=2", 4, "--zero", 2, least=0.99)
 check("gpt2", "context=2", 4, "--zero", 3, least=0.99)
 # A large table is looked up in alone, and its narrow copy gone with that; the gradient of a large product is scattered once nothing reads
