@@ -556,7 +556,48 @@ LogicalResult Model::build(RefinementOf refinementOf, std::vector<Pin> &pins) {
   for (const Program &program : programs)
     addTransfers(program);
   addUses();
+  discountReaders();
   return success();
+}
+
+void Model::discountReaders() {
+  constexpr search::Cost kSeldom = 16;
+  auto renews = [](func::FuncOp function) {
+    return llvm::any_of(llvm::seq(function.getNumResults()),
+                        [&](unsigned i) { return bool(function.getResultAttr(i, kStateAttrName)); });
+  };
+  llvm::SmallPtrSet<Operation *, 2> readers;
+  for (func::FuncOp function : functions)
+    if (!renews(function))
+      readers.insert(function);
+  if (readers.empty() || readers.size() == functions.size())
+    return;
+  auto discount = [&](search::Cost &cost) {
+    if (cost != search::kForbidden)
+      cost /= kSeldom;
+  };
+  std::vector<char> isRead(nodes.size());
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    func::FuncOp function = nodes[n].function;
+    if (!function && nodes[n].value)
+      function = nodes[n].value.getParentRegion()->getParentOfType<func::FuncOp>();
+    isRead[n] = function && readers.contains(function);
+    if (isRead[n])
+      for (search::Candidate &candidate : problem.nodes[n].candidates)
+        discount(candidate.cost);
+  }
+  std::map<const search::CostTable *, std::shared_ptr<const search::CostTable>> discounted;
+  for (search::Edge &edge : problem.edges) {
+    if (llvm::none_of(edge.nodes, [&](int32_t node) { return isRead[node]; }))
+      continue;
+    std::shared_ptr<const search::CostTable> &less = discounted[edge.table.get()];
+    if (!less) {
+      auto table = std::make_shared<search::CostTable>(*edge.table);
+      llvm::for_each(*table, discount);
+      less = std::move(table);
+    }
+    edge.table = less;
+  }
 }
 
 void Model::apply(const search::Assignment &chosen) {

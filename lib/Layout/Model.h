@@ -179,6 +179,9 @@ private:
                         MovedValue moved);
   /// Adds what transfers cost.
   void addUses();
+  /// Programs that only read the states that another renews, as an evaluation does beside a step, are done
+  /// seldom: what they take counts little, so that states lie as the step wants them.
+  void discountReaders();
   /// A value that several uses read is brought to one layout first, by a node of its own, and from there to
   /// each of them that does not take it as it is made: so they pay once for what they share, and the bound is
   /// that of what is priced.

@@ -210,8 +210,11 @@ void Model::addTransfers(const Program &program) {
     for (auto [use, number] : llvm::zip_equal(op.operands, operands)) {
       Value value = node.ops.front()->getOperand(number);
       MovedValue moved = MovedValue::Stream;
-      if (kind.tensors[use.tensor].kind == factors::Tensor::Parameter ||
-          (recipe && recipe->movesWeights(node.ops.front(), value)))
+      if (nodes[program.sources[use.tensor].node].kind == NodeInfo::Kind::State &&
+          isa<ElementwiseOp, FormulaOp>(node.ops.front()))
+        moved = MovedValue::State;
+      else if (kind.tensors[use.tensor].kind == factors::Tensor::Parameter ||
+               (recipe && recipe->movesWeights(node.ops.front(), value)))
         moved = MovedValue::Parameter;
       else if (recipe && recipe->isAside(value))
         moved = MovedValue::Aside;

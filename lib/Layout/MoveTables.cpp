@@ -14,16 +14,23 @@ SmallVector<ShardingAttr> layout::getLayouts(ArrayAttr distinct) {
 
 search::CostTable MoveTables::getMoveCosts(ArrayRef<ShardingAttr> froms, ArrayRef<ShardingAttr> tos,
                                            unsigned elementBytes, MovedValue moved) {
-  constexpr double kDiscouraged = 100; // taken only where nothing else fits
+  constexpr double kDiscouraged = 100;        // taken only where nothing else fits
+  constexpr double kReadInPlace = 1.0 / 1024; // none but to part those that are as good
   std::vector<double> seconds = resharder.getCosts(froms, tos, elementBytes);
   search::CostTable moves;
   moves.reserve(seconds.size());
   for (size_t i = 0; i < seconds.size(); ++i) {
     ShardingAttr from = froms[i / tos.size()], to = tos[i % tos.size()];
     double cost = seconds[i] * (moved == MovedValue::EachTurn ? static_cast<double>(mesh.getNumTurns()) : 1);
-    if (recipe && moved != MovedValue::Parameter && from != to && !std::isinf(cost) &&
+    if (recipe && moved != MovedValue::Parameter && moved != MovedValue::State && from != to &&
+        !std::isinf(cost) &&
         (moved == MovedValue::Aside || !recipe->allows(*resharder.find(from, to, elementBytes))))
       cost *= kDiscouraged;
+    // What is done to each element of a part of a state reads it where it lies.
+    if (moved == MovedValue::State && cost > 0 && !std::isinf(cost) &&
+        llvm::all_of(resharder.find(from, to, elementBytes)->moves,
+                     [](const Move &move) { return move.kind == MoveKind::Slice; }))
+      cost *= kReadInPlace;
     moves.push_back(std::isinf(cost) ? search::kForbidden : search::costFromSeconds(cost));
   }
   return moves;

@@ -1,6 +1,6 @@
 // A state is one thing in all functions: it lies alike, at one place, which the load program fills, and is written over where
 // nobody reads the old value any more.
-// RUN: colossal-opt %s --colossal-search-layouts > %t
+// RUN: colossal-opt %s --colossal-search-layouts=pin=whole=replicated > %t
 // RUN: FileCheck %s --check-prefix=LAYOUT < %t
 // RUN: colossal-opt %t --colossal-partition --colossal-schedule=target-cpu=x86-64 -colossal-verify-phase=phase=schedule | FileCheck %s
 
@@ -42,7 +42,7 @@ module attributes {dist.mesh = #dist.mesh<["data" = 2]>} {
       -> (tensor<64x32xf32> {colossal.state = "w"}, tensor<64x32xf32> {colossal.state = "w#exp_avg"}) attributes {colossal.role = "step"} {
     %d = colossal.contract %x [0, 1], %g [0, 2] -> [1, 2] : (tensor<16x64xf32>, tensor<16x32xf32>) -> tensor<64x32xf32>
     %n = colossal.elementwise add(%m, %d) : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
-    %v = colossal.elementwise sub(%w, %n) : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+    %v = colossal.elementwise sub(%w, %n) : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32> loc("whole")
     return %v, %n : tensor<64x32xf32>, tensor<64x32xf32>
   }
   func.func @evaluate(%x: tensor<16x64xf32> {colossal.name = "x"},
