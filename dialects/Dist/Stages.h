@@ -43,6 +43,10 @@ inline constexpr llvm::StringLiteral kReceivesAttrName = "dist.receives", kSends
 inline constexpr llvm::StringLiteral kChunkAttrName = "dist.chunk";
 /// Of an argument or result of a stage's function: its place among those of the model.
 inline constexpr llvm::StringLiteral kPlaceAttrName = "dist.place";
+/// Of an argument or result of a stage's function, before layouts are known: by dimension, where the whole
+/// program's ops cut it into parts that can be split apart (RefinementAnalysis), counted in elements behind
+/// it.
+inline constexpr llvm::StringLiteral kCutsAttrName = "dist.cuts";
 /// Of an argument or result between stages, once layouts are known: its messages, in their order
 /// (toMessages).
 inline constexpr llvm::StringLiteral kMessagesAttrName = "dist.messages";

@@ -8,6 +8,7 @@
 #include "dialects/Colossal/AlikeOps.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Loop.h"
+#include "dialects/Dist/Stages.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <map>
@@ -52,6 +53,25 @@ ArrayRef<RefinementAnalysis::Cuts> RefinementAnalysis::getCuts(Value value) cons
   if (place == places.end())
     return {};
   return ArrayRef(cuts).slice(place->second, cast<RankedTensorType>(value.getType()).getRank());
+}
+
+ArrayAttr RefinementAnalysis::getCutsAttribute(Value value) const {
+  ArrayRef<Cuts> known = getCuts(value);
+  if (llvm::all_of(known, [](const Cuts &chain) { return chain.empty(); }))
+    return {};
+  Builder b(value.getContext());
+  return b.getArrayAttr(llvm::map_to_vector(
+      known, [&](const Cuts &chain) -> Attribute { return b.getDenseI64ArrayAttr(chain); }));
+}
+
+void RefinementAnalysis::takeCuts(Value value, Attribute attribute) {
+  auto given = dyn_cast_or_null<ArrayAttr>(attribute);
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!given || !type || static_cast<int64_t>(given.size()) != type.getRank())
+    return;
+  for (auto [chain, size, asked] : llvm::zip_equal(findCuts(value), type.getShape(), given))
+    for (int64_t cut : cast<DenseI64ArrayAttr>(asked).asArrayRef())
+      addCut(chain, size, cut);
 }
 
 void RefinementAnalysis::gatherFactorCuts(Operation *op, const FactorRule &rule,
@@ -178,7 +198,8 @@ RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
       ruleOf[&op] = rule;
       work.insert(&op);
     }
-  for (BlockArgument argument : function.getArguments())
+  for (BlockArgument argument : function.getArguments()) {
+    takeCuts(argument, function.getArgAttr(argument.getArgNumber(), kCutsAttrName));
     if (std::optional<LoopPlace> place = getLoopPlace(function.getArgAttrDict(argument.getArgNumber()))) {
       ArrayRef<int64_t> shape = cast<RankedTensorType>(argument.getType()).getShape();
       MutableArrayRef<Cuts> ofArgument = findCuts(argument);
@@ -186,6 +207,9 @@ RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
       for (int64_t cut : {size / place->outer / place->size, size / place->outer})
         addCut(ofArgument[place->dim], size, cut);
     }
+  }
+  for (auto [i, returned] : llvm::enumerate(function.front().getTerminator()->getOperands()))
+    takeCuts(returned, function.getResultAttr(i, kCutsAttrName));
   SmallVector<Operation *> ruled(work.begin(), work.end());
   SmallVector<Value> changed;
   SmallVector<Cuts> factorCuts;

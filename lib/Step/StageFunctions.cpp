@@ -39,10 +39,8 @@ using AllStates = llvm::MapVector<StringAttr, StatePlaces>;
 class ProgramCutter {
 public:
   ProgramCutter(Chain &chain, ArrayRef<ModuleOp> stages, MeshAttr mesh)
-      : chain(chain), stages(stages), mesh(mesh) {
-    if (mesh.getLoopAxis() >= 0)
-      refinement.emplace(chain.function);
-  }
+      : chain(chain), stages(stages), mesh(mesh), hasLoop(mesh.getLoopAxis() >= 0),
+        refinement(chain.function) {}
   /// Finds what stands in which stage.
   void collect();
   /// Adds to `states` where the program's are.
@@ -105,8 +103,9 @@ private:
   Chain &chain;
   ArrayRef<ModuleOp> stages;
   MeshAttr mesh;
-  std::optional<RefinementAnalysis> refinement; ///< of the function, where there is a loop
-  llvm::MapVector<Value, int64_t> ids;          ///< of values between parts
+  const bool hasLoop;
+  const RefinementAnalysis refinement; ///< of the function
+  llvm::MapVector<Value, int64_t> ids; ///< of values between parts
   std::vector<Part> parts;
   std::vector<Stage> ofStage;
 };
@@ -185,7 +184,7 @@ std::optional<int64_t> ProgramCutter::findForwardChunk(Value value) const {
 }
 
 std::optional<LoopPlace> ProgramCutter::findBatch(Value value) const {
-  if (!refinement)
+  if (!hasLoop)
     return std::nullopt;
   func::FuncOp function = chain.function;
   ShardingAttr layout;
@@ -193,7 +192,7 @@ std::optional<LoopPlace> ProgramCutter::findBatch(Value value) const {
     layout = function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), kShardingAttrName);
   } else {
     Operation *op = value.getDefiningOp();
-    const FactorRule &rule = refinement->get(op).rule;
+    const FactorRule &rule = refinement.get(op).rule;
     FailureOr<Assignment> assignment = getAssignment(op, rule, mesh);
     if (succeeded(assignment))
       layout = getResultSharding(op, cast<OpResult>(value).getResultNumber(), rule, *assignment);
@@ -296,7 +295,7 @@ DictionaryAttr ProgramCutter::describe(DictionaryAttr given, StringRef key, int6
   attrs.set(key, b.getI64IntegerAttr(number));
   if (part >= 0 && hasChunks())
     attrs.set(kChunkAttrName, b.getI64IntegerAttr(chunkOf(part)));
-  if (refinement) // axes have other numbers in a stage
+  if (hasLoop) // axes have other numbers in a stage
     attrs.erase(kShardingAttrName);
   if (batch)
     attrs.set(kLoopPlaceAttrName, toAttribute(context, *batch));
@@ -384,6 +383,14 @@ void ProgramCutter::build(int stage) {
     llvm::append_range(arguments.attributes, received.attributes);
     chunks.append(received.values.size(), chain.trains ? -1 : static_cast<int>(chunk));
   }
+  // A stage has the parts of dimensions that others' ops cut, so that all can split them alike.
+  for (Ends *ends : {&arguments, &results})
+    for (auto [value, attributes] : llvm::zip_equal(ends->values, ends->attributes))
+      if (ArrayAttr cuts = refinement.getCutsAttribute(value)) {
+        NamedAttrList all(attributes);
+        all.set(kCutsAttrName, cuts);
+        attributes = all.getDictionary(b.getContext());
+      }
   auto own = func::FuncOp::create(
       b, function.getLoc(), function.getName(),
       b.getFunctionType(ValueRange(arguments.values).getTypes(), ValueRange(results.values).getTypes()));
@@ -415,7 +422,7 @@ void ProgramCutter::build(int stage) {
     if (chain.roles.lookup(op) == Role::Chain)
       for (auto [operand, original] : llvm::zip_equal(clone->getOpOperands(), op->getOperands()))
         operand.set(find(original, chain.partOf.lookup(op)));
-    if (refinement)
+    if (hasLoop)
       clone->removeAttr(kAssignmentAttrName);
     for (StringRef name : {kUnitAttrName, kGradientOfAttrName, kUpdateAttrName})
       clone->removeAttr(name);

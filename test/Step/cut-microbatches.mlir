@@ -8,9 +8,9 @@
 // CHECK: module attributes {dist.mesh = #dist.mesh<["stage" = 2, "microbatch" = 3 loop]>}
 // CHECK: module @stage0 attributes {dist.mesh = #dist.mesh<["x" = 1, "microbatch" = 3 loop]>
 // CHECK: func.func @main(%{{.*}}: tensor<6x4x16xf32> {colossal.name = "x", dist.loop_place = array<i64: 0, 1, 6>, dist.place = 0 : i64, dist.sharding = #dist.sharding<[6:(1)], [4], [16]>})
-// CHECK-SAME: -> (tensor<24x16xf32> {colossal.name = "send.h", dist.sends = 0 : i64, dist.sharding = #dist.sharding<[6:(1), 4], [16]>})
+// CHECK-SAME: -> (tensor<24x16xf32> {colossal.name = "send.h", dist.cuts = [array<i64: 4>, array<i64>], dist.sends = 0 : i64, dist.sharding = #dist.sharding<[6:(1), 4], [16]>})
 // CHECK: module @stage1
-// CHECK: func.func @main(%{{.*}}: tensor<24x16xf32> {colossal.name = "recv.h", dist.loop_place = array<i64: 0, 1, 6>, dist.receives = 0 : i64, dist.sharding = #dist.sharding<[6:(1), 4], [16]>})
+// CHECK: func.func @main(%{{.*}}: tensor<24x16xf32> {colossal.name = "recv.h", dist.cuts = [array<i64: 4>, array<i64>], dist.loop_place = array<i64: 0, 1, 6>, dist.receives = 0 : i64, dist.sharding = #dist.sharding<[6:(1), 4], [16]>})
 // CHECK: colossal.contract {{.*}} {dist.assignment = [array<i64: 1>, array<i64>
 
 // A turn sends and receives two of the six: 8 of the 24 rows.

@@ -52,6 +52,9 @@ public:
   const RefinedRule &get(mlir::Operation *op) const { return *rules.find(op)->second; }
   /// Part sizes of each dimension of a tensor, outermost first; their product is the dimension.
   llvm::SmallVector<llvm::SmallVector<int64_t>> getParts(mlir::Value value) const;
+  /// The bounds of these parts, as kCutsAttrName has them of an argument or a result; null where no dimension
+  /// has several.
+  mlir::ArrayAttr getCutsAttribute(mlir::Value value) const;
 
 private:
   using Cuts = llvm::SmallVector<int64_t, 2>; ///< ascending, each divides the next, without 1 and the size
@@ -60,6 +63,8 @@ private:
   llvm::DenseMap<mlir::Value, unsigned> places; ///< of the first dimension of each value in `cuts`
   std::vector<Cuts> cuts;                       ///< by dimension
 
+  /// The cuts that an attribute of an argument or result has.
+  void takeCuts(mlir::Value value, mlir::Attribute attribute);
   /// Adds `cut` to the chain of a dimension (or factor) of `size`, if it fits; returns whether it is new.
   static bool addCut(Cuts &chain, int64_t size, int64_t cut);
   /// By dimension of a tensor; of what is no tensor, none.
