@@ -141,6 +141,32 @@ std::vector<std::string> findBatchlessPins(ReadModel &model) {
   return pins;
 }
 
+/// A pin of the loss, which is no operation of the file, where classes are split: what it computes for each
+/// logit has their dimensions. `choice` has the factor that each of `axes` splits, or -1.
+std::string nameLossLayout(const factors::Operation &loss, const planner::UnitLayout::value_type &choice,
+                           ArrayRef<std::string> axes, bool hasData) {
+  std::string text;
+  bool splitsClasses = false;
+  for (const factors::FactorPosition &place : loss.operands[0].places) {
+    const factors::Factor &factor = loss.factors[place.factor];
+    std::string on = hasData && factor.perSequence ? "data" : "";
+    for (auto [a, axis] : llvm::enumerate(axes))
+      if (choice[a] == place.factor) {
+        splitsClasses |= factor.role == "vocabulary";
+        on += (on.empty() ? "" : "+") + axis;
+      }
+    int parts = 0, outside = 0; // of the dimension
+    for (const factors::FactorPosition &other : loss.operands[0].places) {
+      parts += other.dim == place.dim;
+      outside += other.dim == place.dim && other.inner > place.inner;
+    }
+    if (!on.empty())
+      text += (text.empty() ? "" : ",") + ("d" + std::to_string(place.dim)) +
+              (parts > 1 ? "." + std::to_string(outside) : "") + ":" + on;
+  }
+  return !splitsClasses ? "" : "?" + outline::escapeName(loss.name) + "=" + text;
+}
+
 /// The layouts of a plan as pins of the model's operations.
 std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<planner::UnitLayout> layouts,
                                   ReadModel &model) {
@@ -167,6 +193,9 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
       const factors::Operation &operation = kind.operations[i];
       const StringRef name = id < 0 ? "" : outline::getFirstName(model.reading.operations[id]->getLoc());
       Operation *op = id < 0 ? nullptr : model.reading.operations[id];
+      if (id < 0 && !axes.empty() && operation.name == "loss")
+        if (std::string pin = nameLossLayout(operation, layout[i], axes, plan.data > 1); !pin.empty())
+          split.push_back(std::move(pin));
       if (name.empty() || (operation.kind == factors::Operation::View && !isa<SliceOp>(op)))
         continue;
       const dist::RefinedRule &rule = rules.get(op);

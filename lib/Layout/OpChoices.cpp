@@ -388,6 +388,10 @@ static bool convertsForAnother(Operation *op) {
   auto conversion = dyn_cast<ElementwiseOp>(op);
   if (!conversion || conversion.getKind() != ElementwiseKind::Cast)
     return false;
+  // What was rounded to be kept is widened again where it is used, by what other nodes want.
+  if (auto rounding = op->getOperand(0).getDefiningOp<ElementwiseOp>();
+      rounding && rounding.getKind() == ElementwiseKind::Cast)
+    return true;
   const StringRef name = outline::getFirstName(op->getLoc());
   auto isOther = [&](Operation *other) {
     return other && !isa<ElementwiseOp, ParameterOp>(other) && outline::getFirstName(other->getLoc()) == name;
