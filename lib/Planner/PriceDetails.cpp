@@ -1,5 +1,7 @@
-// The memory curve, communication by name, and bytes by collective.
+// The memory curve and communication by name.
 #include "PriceDetails.h"
+
+#include "MovedBytes.h"
 
 #include <algorithm>
 #include <set>
@@ -104,17 +106,6 @@ static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem
   return thinned;
 }
 
-/// Elements of the first stage's parameters that later ones have, too. The last of these updates them: the
-/// first sends it their gradients, and receives the parameters.
-static double findUpdatedLater(const std::vector<StageCosts::Stage> &stages) {
-  double elements = 0;
-  for (auto [number, held] : stages.front().shared)
-    if (std::any_of(stages.begin() + 1, stages.end(),
-                    [number = number](const auto &later) { return later.shared.count(number) > 0; }))
-      elements += held;
-  return elements;
-}
-
 void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &cell,
                  const cost::PipelineProblem &problem, const cost::PipelineResult &schedule,
                  const std::vector<StageCosts::Stage> &stages, PlanPrice &price) {
@@ -136,105 +127,21 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   costs.reduction(plan, stages, price.lastStage, beside, &price.communication);
   if (plan.pipeline > 1)
     price.communication.push_back(sends(plan, price, problem, chunks));
-  std::size_t unit = 0;
-  // Of the first stage's parameters; and those that products read, of one copy of what units share.
-  double readAgain = 0, narrowedAgain = 0, narrowed = 0;
-  std::set<int> known, knownAgain; // what units share is brought together for all of them at once
-  std::map<int, double> computed;  // bytes, of what the first stage computes of parameters that units share
-  double handedComputed = 0;       // of them, that later stages read: each hands it on to the next
+  MovedBytes moved(costs, plan, stages, problem.microbatches);
   std::vector<double> collective(plan.pipeline, 0);
+  std::size_t unit = 0;
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit) {
       const UnitCost &cost = cell.kinds[cell.units[unit]];
-      int stage = plan.stageOf(static_cast<int>(c));
+      const int stage = plan.stageOf(static_cast<int>(c));
       collective[stage] += cost.collective * problem.microbatches;
-      for (const auto &[number, bytes] : cost.sharedComputed) {
-        // Stages hand on in 16 bits what is wide where it is read.
-        const double all = (bytes.once + bytes.perMicrobatch * problem.microbatches) *
-                           (costs.types.narrow > 0 ? costs.types.narrow / costs.types.gradient : 1);
-        if (stage == 0) {
-          computed.try_emplace(number, all);
-        } else if (auto first = computed.find(number); first != computed.end()) {
-          handedComputed += first->second;
-          first->second = 0;
-        }
-      }
-      if (stage != 0)
-        continue;
-      readAgain += cost.readAgain;
-      narrowedAgain += cost.narrowedAgain;
-      narrowed += cost.narrowed;
-      for (auto [number, copied] : cost.sharedNarrowed)
-        narrowed -= known.insert(number).second ? 0 : copied;
-      for (auto [number, again] : cost.sharedReadAgain)
-        if (!knownAgain.insert(number).second) {
-          readAgain -= again;
-          const auto narrow = cost.sharedNarrowedAgain.find(number);
-          narrowedAgain -= narrow == cost.sharedNarrowedAgain.end() ? 0 : narrow->second;
-        }
-      for (const auto &[name, bytes] : cost.bytesByCollective)
-        price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
+      moved.add(stage, cost);
     }
   price.collective = *std::max_element(collective.begin(), collective.end());
-  const double updatedLater = findUpdatedLater(stages);
-  const int ranks = plan.data * plan.context;
-  const cost::GradientReduction &sums = stages[0].reduction;
-  // Context ranks have the same parameters: a program sums over them and the data ranks at once.
-  const bool isAtOnce = plan.zero > 0 || plan.task.scoresInMemory;
-  const double summed = sums.bytes - (isAtOnce ? sums.contextBytes : 0);
-  double elsewhere = 0; // elements of gradients that a rank has none of when data ranks share theirs
-  if (summed > 0 && !plan.task.scoresInMemory) {
-    price.bytesByCollective["all-reduce (tensor)"] += summed;
-  } else if (summed > 0) {
-    // Each rank updates what it has the sums of, which passes read whole; data ranks that keep parts of
-    // parameters bring together those of theirs.
-    price.bytesByCollective["reduce-scatter (tensor)"] += summed / 2;
-    price.bytesByCollective["all-gather (tensor)"] += summed / 2 / (plan.zero >= 3 ? ranks : 1);
-    elsewhere = sums.elsewhere / costs.types.reduced;
-  }
-  if (ranks > 1) {
-    // A program adds up the gradients of all microbatches on a rank before it moves them, but for those of
-    // which it keeps pieces. What is read of parameters has gradients, and is gathered for the passes; all of
-    // them are updated.
-    const bool movesOnce = costs.shape(plan).movesStateOnce();
-    const double read = stages[0].parameters - stages[0].unread, turns = movesOnce ? 1 : problem.microbatches,
-                 gradients = costs.types.reduced * (read - elsewhere) * (plan.zero >= 2 ? turns : 1),
-                 gathered = plan.zero < 3 ? stages[0].parameters - updatedLater - elsewhere
-                            : movesOnce   ? read + stages[0].frozen
-                                          : turns * (read + stages[0].frozen + readAgain),
-                 narrow = plan.zero < 3 ? 0
-                          : movesOnce   ? narrowed + stages[0].frozen
-                                        : turns * (narrowed + stages[0].frozen + narrowedAgain),
-                 parameters = costs.types.gathered * gathered - costs.types.narrowGathered() * narrow;
-    if (plan.zero == 0) {
-      // The stage that updates a parameter for others needs parts of their sums, not whole ones.
-      const double scattered = costs.types.reduced * updatedLater;
-      const double context = plan.context, moved = context > 1 ? 2 * (context - 1) / context : 1,
-                   sumsOverBoth = isAtOnce ? sums.contextBytes / moved : 0;
-      const bool isScatteredOverBoth = sumsOverBoth > 0;
-      const double overBoth = isScatteredOverBoth ? sumsOverBoth - scattered : 0;
-      price.bytesByCollective["all-reduce (data)"] =
-          cost::CostModel::bytesMoved(cost::Collective::AllReduce, overBoth, ranks) +
-          cost::CostModel::bytesMoved(cost::Collective::AllReduce, gradients - scattered - overBoth,
-                                      plan.data);
-      if (scattered > 0)
-        price.bytesByCollective["reduce-scatter (data)"] = cost::CostModel::bytesMoved(
-            cost::Collective::ReduceScatter, scattered, isScatteredOverBoth ? ranks : plan.data);
-    } else {
-      price.bytesByCollective["reduce-scatter (data)"] =
-          cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, gradients, ranks);
-      price.bytesByCollective["all-gather (data)"] =
-          cost::CostModel::bytesMoved(cost::Collective::AllGather, parameters, ranks);
-    }
-  }
   double handed = 0; // of a microbatch
-  for (auto [unit, to] : handsOn(plan, chunks, 0))
-    handed += unit->outputBytes;
-  if (plan.pipeline > 1)
-    // Context ranks send the parts they have the sums of, data ranks these to each of theirs.
-    price.bytesByCollective["send (pipeline)"] =
-        handed * problem.microbatches + handedComputed +
-        costs.types.reduced * updatedLater / (plan.zero > 0 ? ranks : plan.context);
+  for (auto [sender, to] : handsOn(plan, chunks, 0))
+    handed += sender->outputBytes;
+  price.bytesByCollective = moved.tell(handed);
 }
 
 } // namespace colossal::planner

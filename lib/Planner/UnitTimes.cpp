@@ -206,10 +206,25 @@ double UnitLayouts::gradientReduction(int op, const Choice &choice, Ledger *ledg
           from[a] = code; // each rank has the gradient of its rows, and those that are not read have none
           elements = tensor.elements;
         }
-    if (const Move *move = resharder.find(elements * types.reduced, from, to)) {
+    // A program sums over the tensor axes first; over those of the context each rank sums its part of that.
+    Placement first = from, second = to;
+    double parts = 1;
+    for (std::size_t a = 0; query.scoresInMemory && a < query.axes.size(); ++a)
+      if (from[a] == kPartial && query.axes[a].isContext) {
+        first[a] = to[a];
+        second[a] = kPartial;
+      } else if (from[a] == kPartial) {
+        parts *= query.axes[a].size;
+      }
+    const Move *moves[] = {resharder.find(elements * types.reduced, first, to),
+                           resharder.find(elements / parts * types.reduced, second, to)};
+    // Two uses of one parameter are added up before ranks are.
+    const bool isCounted = (moves[0] || moves[1]) && ledger && ledger->reduced.insert(use.tensor).second;
+    for (const Move *move : moves) {
+      if (!move)
+        continue;
       seconds += move->seconds;
-      // Two uses of one parameter are added up before ranks are.
-      if (!ledger || !ledger->reduced.insert(use.tensor).second)
+      if (!isCounted)
         continue;
       std::vector<cost::CollectiveWork> &list =
           tensor.shared < 0 ? ledger->step.collectives : ledger->sharedStep[tensor.shared].collectives;

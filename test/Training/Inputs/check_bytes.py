@@ -197,6 +197,24 @@ def of_sums_and_lookups():
             assert sum(scattered) > 0.99 * sent["reduce_scatter"], traffic
 
 
+def of_mixed_meshes():
+    """Ranks that split what goes from layer to layer have whole weights and parts of their gradients: each updates its part, and products read what is brought together in 16
+    bits, for the lookup and the product of a tied table apart where passes are done once. Along a context axis sums are of these parts; ranks that keep pieces alone bring them
+    together in each turn. Of a tied table a stage sends its part of the gradient to the one that updates it. A table of 96 positions cuts sequences of 64 in all stages."""
+    rows = [("gpt2", "model=2", 2, 4, "bf16", 0), ("gpt2", "model=2", 2, 1, "bf16", 0), ("gpt2", "stage=2,model=2", 4, 4, "f32", 0), ("gpt2", "data=2,model=2", 4, 4, "f32", 3),
+            ("gpt2", "context=2,model=2", 4, 1, "f32", 0), ("llama", "context=2,model=2", 4, 4, "f32", 0), ("llama", "model=4", 4, 1, "f32", 0), ("bert", "model=2", 2, 1, "bf16", 0),
+            ("bert", "stage=2,model=2", 4, 4, "f32", 0)]
+    for model, mesh, devices, turns, precision, zero in rows:
+        loss = "mse,output=last_hidden_state" if model == "bert" else "cross-entropy,logits=logits,shift=1"
+        got = output("colossal-compile", models / model / "model.onnx", "--training", "adamw", "--loss", loss, "--dim", "seq=64", "--machine", "cpu", "--global-batch", 16,
+                     "--devices", devices, "--mesh", mesh, "--microbatches", turns, "--precision", precision, "--zero", zero, "--recompute", "none", "--memory", "1TiB",
+                     "--json", "-q", "-o", folder / "step.cplan")
+        sent, planned = sums(got["programs"][0]["traffic"], "bytes"), by_kind(got)
+        print(f"{model}, {mesh} in {turns} microbatches of {precision}, ZeRO {zero}: planned {planned}, the program's {sent}")
+        for kind in {*sent, *planned}:
+            assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (model, mesh, turns, precision, kind)
+
+
 def of_stages():
     """A chunk sends on and back to its neighbours. Of a table that another stage updates, a stage scatters the gradient and sends the parts."""
     gpt2 = ["colossal-compile", models / "gpt2/model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
@@ -241,5 +259,6 @@ of_convolutions()
 of_normalized_convolutions()
 of_what_is_made_again()
 of_sums_and_lookups()
+of_mixed_meshes()
 of_stages()
 as_run()
