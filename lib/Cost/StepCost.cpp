@@ -132,7 +132,7 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
         if (!frozen[shape.stageOf(static_cast<int>(c))].insert(number).second)
           stage.frozen -= held;
       for (const auto &[number, sum] : cost.sharedReduction) // uses are added up first
-        if (sum.bytes > 0 && !reduced[shape.stageOf(static_cast<int>(c))].insert(number).second)
+        if (sum.bytes + sum.spread > 0 && !reduced[shape.stageOf(static_cast<int>(c))].insert(number).second)
           stage.reduction.add(-1, sum);
       stage.computed += amount * cost.computed.of(shape.microbatches);
       if (shape.zero < 3 || shape.data * shape.context == 1 || shape.movesStateOnce())

@@ -55,7 +55,7 @@ void MovedBytes::add(int stage, const UnitCost &cost) {
     (cost.sharedByProducts.count(number) ? multiplied : lookedUp)[number] = elsewhere;
   for (const auto &[number, sum] : cost.sharedReduction)
     if (plan.task.scoresInMemory && later.count(number) && summed.insert(number).second)
-      summedElsewhere += sum.elsewhere / costs.types.reduced;
+      summedElsewhere += (sum.elsewhere + sum.spread) / costs.types.reduced;
   for (const auto &[name, bytes] : cost.bytesByCollective)
     ofPasses[name + " (tensor)"] += bytes * microbatches;
 }
@@ -68,15 +68,15 @@ double MovedBytes::summedOverTensor() const {
 /// keep parts of parameters bring together those of theirs. A later stage sends what it updates. Ranks that
 /// keep pieces of gradients alone sum them up in each turn.
 void MovedBytes::tellTensorSums(std::map<std::string, double> &bytes) const {
-  const double sums = summedOverTensor();
-  if (sums <= 0)
+  const double sums = summedOverTensor(), spread = first.reduction.spread;
+  if (sums + spread <= 0)
     return;
   if (!plan.task.scoresInMemory) {
     bytes["all-reduce (tensor)"] += sums;
     return;
   }
   bytes["reduce-scatter (tensor)"] += sums / 2 * (plan.zero >= 2 ? turns() : 1);
-  const double brought = std::max(0.0, sums / 2 / costs.types.reduced - summedElsewhere),
+  const double brought = std::max(0.0, (sums / 2 + spread) / costs.types.reduced - summedElsewhere),
                narrowBrought = std::clamp(first.elsewhere - summedElsewhere, 0.0, brought);
   // In a step of one microbatch the lookup and the product of a tied table have narrow copies of their own.
   double twice = 0;
@@ -95,7 +95,7 @@ void MovedBytes::tellTensorSums(std::map<std::string, double> &bytes) const {
 void MovedBytes::tellStateMoves(std::map<std::string, double> &bytes) const {
   // Elements of gradients that a rank has none of when data ranks share theirs.
   const double elsewhere = plan.task.scoresInMemory && summedOverTensor() > 0
-                               ? first.reduction.elsewhere / costs.types.reduced
+                               ? (first.reduction.elsewhere + first.reduction.spread) / costs.types.reduced
                                : 0;
   const double read = first.parameters - first.unread;
   const double gradients = costs.types.reduced * (read - elsewhere) * (plan.zero >= 2 ? turns() : 1);

@@ -165,12 +165,15 @@ private:
     cost::OpList step; ///< once a step
     std::map<int, cost::OpList> sharedStep; ///< the same of parameters that units share, by their numbers
     std::set<int> reduced;                  ///< tensors that the two have, once for all their uses
+    double spread = 0;                      ///< bytes of gradients that ranks have alike and update in parts
+    std::map<int, double> sharedSpread;     ///< the same of parameters that units share
     /// Gradients that have been brought from where they lie to where several summands' are wanted.
     std::set<std::tuple<int, Placement, Placement>> broughtBack;
   };
   int findSum(int tensor) const;
   void exchangeStatistics(int op, const Choice &choice, Passes &passes) const;
   double gradientReduction(int op, const Choice &choice, Ledger *ledger) const;
+  double spreadBytes(double elements, const Placement &have, const Placement &want) const;
   int timesMoved(const Placement &from, const Placement &to, bool regather) const;
   const Move *findMove(int tensor, const Placement &from, const Placement &to, double widened = 1) const;
   const Move *moveBack(int tensor, const Placement &from, const Placement &to) const;

@@ -450,10 +450,14 @@ void UnitLayouts::sum(const Ledger &ledger, Base &base) const {
   cost.collective = base.forward.collective + base.inputs.collective;
   cost.forwardCollective = base.forward.collective;
   cost.reduction = reduction(ledger.step);
-  for (const auto &[number, list] : ledger.sharedStep) {
+  cost.reduction.spread = ledger.spread;
+  for (const auto &[number, list] : ledger.sharedStep)
     cost.sharedReduction[number] = reduction(list);
-    cost.reduction.add(1, cost.sharedReduction[number]);
-  }
+  for (const auto &[number, spread] : ledger.sharedSpread)
+    if (spread > 0)
+      cost.sharedReduction[number].spread = spread;
+  for (const auto &[number, sum] : cost.sharedReduction)
+    cost.reduction.add(1, sum);
   for (const auto *list : {&ledger.forward, &ledger.backward})
     addCollectives(*list, cost);
 }

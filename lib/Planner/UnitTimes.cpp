@@ -188,6 +188,29 @@ void UnitLayouts::exchangeStatistics(int op, const Choice &choice, Passes &passe
   exchange(one, false, passes.backward);
 }
 
+/// Of a gradient that tensor ranks have alike: bytes whose updates others do, where to bring together what
+/// each has updated takes less time than to update all.
+double UnitLayouts::spreadBytes(double elements, const Placement &have, const Placement &want) const {
+  double alike = 1, parts = 1;
+  cost::OpList brought;
+  for (std::size_t a = 0; query.scoresInMemory && a < query.axes.size(); ++a) {
+    const TensorAxis &axis = query.axes[a];
+    parts *= have[a] == kPartial && !axis.isContext ? axis.size : 1;
+    if (axis.isContext || have[a] != kWhole || want[a] != kWhole)
+      continue;
+    alike *= axis.size;
+    brought.collectives.push_back(
+        {cost::Collective::AllGather, elements * resharder.share(want) * types.gathered, axis.group});
+  }
+  if (alike == 1)
+    return 0;
+  const double elsewhere = elements * resharder.share(want) / parts * (1 - 1 / alike);
+  const double updated = 2 * types.parameter + types.gradient + 2 * types.optimizer; // bytes of an element
+  return pricing.seconds(brought).collective < pricing.kernelSeconds(cost::streaming(elsewhere * updated, 0))
+             ? elsewhere * types.reduced
+             : 0;
+}
+
 /// Once a step: sums of gradients of parameters over the axes that split the operation but not the parameter.
 double UnitLayouts::gradientReduction(int op, const Choice &choice, Ledger *ledger) const {
   double seconds = 0;
@@ -220,6 +243,9 @@ double UnitLayouts::gradientReduction(int op, const Choice &choice, Ledger *ledg
                            resharder.find(elements / parts * types.reduced, second, to)};
     // Two uses of one parameter are added up before ranks are.
     const bool isCounted = (moves[0] || moves[1]) && ledger && ledger->reduced.insert(use.tensor).second;
+    if (isCounted)
+      (tensor.shared < 0 ? ledger->spread : ledger->sharedSpread[tensor.shared]) +=
+          spreadBytes(elements, from, to);
     for (const Move *move : moves) {
       if (!move)
         continue;

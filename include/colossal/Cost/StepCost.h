@@ -33,12 +33,14 @@ struct GradientReduction {
   /// Of them, over context axes alone: with ZeRO a program moves these with what the data ranks share.
   double contextBytes = 0;
   double elsewhere = 0; ///< bytes of gradients of which another rank has the sum, where each has a part of it
+  double spread = 0;    ///< and of those that ranks have alike, of which each updates its part
 
   void add(double amount, const GradientReduction &other) {
     seconds += amount * other.seconds;
     bytes += amount * other.bytes;
     contextBytes += amount * other.contextBytes;
     elsewhere += amount * other.elsewhere;
+    spread += amount * other.spread;
   }
 };
 
