@@ -147,8 +147,12 @@ std::string nameLossLayout(const factors::Operation &loss, const planner::UnitLa
                            ArrayRef<std::string> axes, bool hasData) {
   std::string text;
   bool splitsClasses = false;
+  double classes = 1;
+  int dims = 0;
   for (const factors::FactorPosition &place : loss.operands[0].places) {
     const factors::Factor &factor = loss.factors[place.factor];
+    classes *= factor.role == "vocabulary" ? factor.size : 1;
+    dims = std::max(dims, place.dim + 1);
     std::string on = hasData && factor.perSequence ? "data" : "";
     for (auto [a, axis] : llvm::enumerate(axes))
       if (choice[a] == place.factor) {
@@ -164,7 +168,13 @@ std::string nameLossLayout(const factors::Operation &loss, const planner::UnitLa
       text += (text.empty() ? "" : ",") + ("d" + std::to_string(place.dim)) +
               (parts > 1 ? "." + std::to_string(outside) : "") + ":" + on;
   }
-  return !splitsClasses ? "" : "?" + outline::escapeName(loss.name) + "=" + text;
+  if (!splitsClasses)
+    return "";
+  std::string shape = "[";
+  for (int d = 1; d < dims; ++d)
+    shape += "-,";
+  return "?" + outline::escapeName(loss.name) + "=" + text + shape +
+         std::to_string(static_cast<int64_t>(classes)) + "]";
 }
 
 /// The layouts of a plan as pins of the model's operations.

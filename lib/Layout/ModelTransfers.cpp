@@ -202,6 +202,12 @@ Transfer Model::makeTransfer(Value value, const Source &source, int to, const Ca
   return transfer;
 }
 
+/// Whether it computes new elements of a state: not what reads its numbers in another type.
+static bool updatesElements(Operation *op) {
+  auto elementwise = dyn_cast<ElementwiseOp>(op);
+  return isa<FormulaOp>(op) || (elementwise && elementwise.getKind() != ElementwiseKind::Cast);
+}
+
 void Model::addTransfers(const Program &program) {
   const factors::UnitKind &kind = program.kind();
   for (auto [i, op] : llvm::enumerate(kind.operations)) {
@@ -211,7 +217,7 @@ void Model::addTransfers(const Program &program) {
       Value value = node.ops.front()->getOperand(number);
       MovedValue moved = MovedValue::Stream;
       if (nodes[program.sources[use.tensor].node].kind == NodeInfo::Kind::State &&
-          isa<ElementwiseOp, FormulaOp>(node.ops.front()))
+          updatesElements(node.ops.front()))
         moved = MovedValue::State;
       else if (kind.tensors[use.tensor].kind == factors::Tensor::Parameter ||
                (recipe && recipe->movesWeights(node.ops.front(), value)))

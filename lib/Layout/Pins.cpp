@@ -128,12 +128,14 @@ bool LayoutParser::parseDim(std::vector<Pin::Part> &parts) {
   return true;
 }
 
-/// SIZE,SIZE,...] or ]
+/// SIZE,SIZE,...] or ]; - for any size
 bool LayoutParser::parseShape(std::vector<int64_t> &shape) {
   if (rest.consume_front("]"))
     return true;
   do {
-    if (rest.consumeInteger(10, shape.emplace_back()) || shape.back() < 0)
+    if (rest.consume_front("-"))
+      shape.push_back(-1);
+    else if (rest.consumeInteger(10, shape.emplace_back()) || shape.back() < 0)
       return fail("a dimension's size must be a number");
   } while (rest.consume_front(","));
   return rest.consume_front("]") || fail("expected ',' or ']' at '" + rest + "'");
@@ -171,6 +173,8 @@ bool LayoutParser::parse(Pin &pin) {
       if (!parseAxes(pin.factors.back().second))
         return false;
     } while (rest.consume_front(","));
+    if (rest.consume_front("[") && !parseShape(pin.shape.emplace()))
+      return false;
   }
   return rest.empty() || fail("unexpected '" + rest + "' at the end");
 }

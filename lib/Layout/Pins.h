@@ -20,7 +20,8 @@ struct Pin {
   std::string text; ///< as given, for messages
   outline::NamePattern name;
   Form form = Form::Replicated;
-  /// Form::Replicated: holds only for a tensor of this shape, or an op whose first result has it.
+  /// Form::Replicated and Form::Factors: holds only for a tensor of this shape (-1: any size), or an op whose
+  /// first result has it.
   std::optional<std::vector<int64_t>> shape;
   /// Form::Factors: factor names and the axes on each.
   std::vector<std::pair<std::string, llvm::SmallVector<unsigned, 2>>> factors;
@@ -39,7 +40,10 @@ struct Pin {
 
   bool matches(llvm::ArrayRef<std::string> names) const { return name.matches(names); }
   /// Whether it speaks of tensors of this shape.
-  bool isOfShape(llvm::ArrayRef<int64_t> of) const { return !shape || of == llvm::ArrayRef(*shape); }
+  bool isOfShape(llvm::ArrayRef<int64_t> of) const {
+    return !shape ||
+           llvm::equal(*shape, of, [](int64_t asked, int64_t size) { return asked < 0 || asked == size; });
+  }
   /// Whether it asks that a sum stays partial in an op.
   bool keepsSums() const;
   /// The sharding that a Dims or Replicated pin means for a tensor of `shape`; null where it does not fit.

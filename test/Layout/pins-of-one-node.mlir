@@ -7,12 +7,15 @@
 // With a shape behind it, a pin is of what has that shape.
 // RUN: colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={gemm=k:x} pin={?gemm=replicated[8,32]} explain=true})' -o /dev/null 2>&1 | FileCheck %s --check-prefix=SHAPE
 // RUN: colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={gemm=k:x} pin={?gemm=replicated[32]} pin={?gemm=replicated[]} explain=true})' -o /dev/null 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={gemm=k:x[-,32]} pin={?gemm=k:x[-,31]} pin={?gemm=n:x[32]} explain=true})' -o /dev/null 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: not colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={gemm=k:x[-,31]}})' -o /dev/null 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={gemm=replicated[8,x]}})' 2>&1 | FileCheck %s --check-prefix=SIZE
 
 // SHAPE: contract 'gemm': replicated
 // SHAPE: elementwise 'gemm#2': replicated
 // OTHER: contract 'gemm': k:x
 // SIZE: pin 'gemm=replicated[8,x]': a dimension's size must be a number
+// NONE: pin 'gemm=k:x[-,31]' matches no op or tensor that can be laid out so
 // CHECK: contract 'gemm': k:x
 // CHECK: elementwise 'gemm#2': d1:x
 // CHECK: output 'y': [8,32:x]
