@@ -32,10 +32,10 @@ struct GivenRows {
   std::vector<std::pair<int32_t, int32_t>> places; ///< of each row in these; -1: however it was made
 };
 
-/// What is moved, of which a recipe may discourage other moves. State: what a program renews, for
-/// what is done to each element of it. Aside: what stands beside the stream of a
-/// model, such as masks and biases of positions. EachTurn: what is the same in all turns of the loop, and is
-/// brought to its readers in each of them.
+/// What is moved, of which a recipe may discourage other moves. State: what a program renews, for what is
+/// done to each element of it. Aside: what stands beside the stream of a model, such as masks and biases of
+/// positions. EachTurn: what is the same in all turns of the loop, and is brought to its readers in each of
+/// them.
 enum class MovedValue : uint8_t { Stream, Parameter, State, Aside, EachTurn };
 
 class MoveTables {

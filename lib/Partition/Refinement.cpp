@@ -70,8 +70,9 @@ void RefinementAnalysis::takeCuts(Value value, Attribute attribute) {
   if (!given || !type || static_cast<int64_t>(given.size()) != type.getRank())
     return;
   for (auto [chain, size, asked] : llvm::zip_equal(findCuts(value), type.getShape(), given))
-    for (int64_t cut : cast<DenseI64ArrayAttr>(asked).asArrayRef())
-      addCut(chain, size, cut);
+    if (auto list = dyn_cast<DenseI64ArrayAttr>(asked))
+      for (int64_t cut : list.asArrayRef())
+        addCut(chain, size, cut);
 }
 
 void RefinementAnalysis::gatherFactorCuts(Operation *op, const FactorRule &rule,
