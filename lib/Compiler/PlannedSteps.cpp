@@ -141,6 +141,17 @@ std::vector<std::string> findBatchlessPins(ReadModel &model) {
   return pins;
 }
 
+/// Behind the pin of a slice: the dimensions it speaks of. What a node drops of them, when it takes one row,
+/// is a reshape that has its name and other factors.
+std::string describeRank(Operation &op) {
+  if (!isa<SliceOp>(op))
+    return "";
+  std::string text;
+  for (int64_t d = 0; d < cast<RankedTensorType>(op.getResult(0).getType()).getRank(); ++d)
+    text += d ? ",-" : "-";
+  return "[" + text + "]";
+}
+
 /// A pin of the loss, which is no operation of the file, where classes are split: what it computes for each
 /// logit has their dimensions. `choice` has the factor that each of `axes` splits, or -1.
 std::string nameLossLayout(const factors::Operation &loss, const planner::UnitLayout::value_type &choice,
@@ -238,7 +249,7 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
       if (text.empty())
         whole.push_back(outline::escapeName(count[name] > 1 ? StringRef(unique[op]) : name) + "=replicated");
       else
-        split.push_back(outline::escapeName(name) + "=" + text);
+        split.push_back(outline::escapeName(name) + "=" + text + describeRank(*op));
     }
   }
   llvm::append_range(whole, split);

@@ -176,13 +176,13 @@ def of_sums_and_lookups():
     stages bring to the one that updates them in parts. What a vocabulary's ranks look up is summed up again where it is made again, and its gradient is wide before it is
     brought together. Summands have the gradient of their sum, which is brought to where products read it once; positions that are written out for each sequence are
     rows of their table that are added to each. What a branch looks up in a product is no loss, and its weights are gathered for both passes; those that several layers have,
-    once for all of them."""
+    once for all of them. A row that a node takes by its number loses a dimension, by which samples lie on ranks as before."""
     rows = [("parallel", "model=2", 2, 1), ("parallel", "model=2", 2, 1, "--precision", "bf16"), ("parallel", "data=2", 2, 1),
             ("shuffled", "data=2", 2, 1, "--zero", 3), ("shared", "data=2", 2, 1, "--zero", 3), ("wide", "context=2", 2, 1), ("wide", "stage=2,context=2", 4, 4), ("wide-llama", "context=2", 2, 4),
             ("wide-llama", "context=2", 2, 4, "--zero", 3), ("gpt", "data=2,context=2", 4, 1, "--zero", 3), ("tied", "model=2", 2, 1, "--recompute", "selective"),
-            ("tied", "model=2", 2, 1, "--precision", "bf16")]
+            ("tied", "model=2", 2, 1, "--precision", "bf16"), ("unbound", "data=2", 2, 1), ("unbound", "data=2", 2, 2, "--zero", 3)]
     for model, mesh, devices, turns, *options in rows:
-        loss = ("mse,output=y",) if model in ("parallel", "shuffled") else ("cross-entropy,logits=logits,shift=1",) if model == "shared" else ("cross-entropy,logits=logits,shift=1", "--dim", "seq=64")
+        loss = ("mse,output=y",) if model in ("parallel", "shuffled", "unbound") else ("cross-entropy,logits=logits,shift=1",) if model == "shared" else ("cross-entropy,logits=logits,shift=1", "--dim", "seq=64")
         options += [] if "--zero" in options else ["--zero", 0]
         options += [] if "--recompute" in options else ["--recompute", "none"]
         got = output("colossal-compile", folder / f"{model}.onnx", "--training", "adamw", "--loss", *loss, "--machine", "cpu", "--global-batch", 8, "--devices", devices,
