@@ -136,7 +136,7 @@ bool LayoutParser::parseShape(std::vector<int64_t> &shape) {
     if (rest.consume_front("-"))
       shape.push_back(-1);
     else if (rest.consumeInteger(10, shape.emplace_back()) || shape.back() < 0)
-      return fail("a dimension's size must be a number");
+      return fail("a dimension's size must be a number, or - for any");
   } while (rest.consume_front(","));
   return rest.consume_front("]") || fail("expected ',' or ']' at '" + rest + "'");
 }
