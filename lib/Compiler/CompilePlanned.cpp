@@ -19,8 +19,8 @@ namespace colossal {
 namespace {
 
 /// Searches with less and less memory, where programs take more than was foreseen.
-constexpr int kMostSearches = 4;
-/// Of what the plans of a search may take, to be surely less.
+constexpr int kMostSearches = 6;
+/// Of what the plans of a search may take, so that the next one finds others.
 constexpr double kMargin = 0.99;
 /// The layout search counts more than programs take, as much as this of --memory at most: what was foreseen
 /// of a plan is nearer, so that it is laid out as in more memory first, and within the limit where that was
@@ -142,6 +142,7 @@ LogicalResult compilePlanned(MLIRContext *context, const CompileOptions &options
   const uint64_t limit = options.layout.memoryBytes;
   std::set<std::pair<std::string, std::vector<std::string>>> known;
   auto memory = static_cast<double>(limit);
+  double before = memory; // of the search before, whose plans were no programs that fit
   for (int search = 0; search < kMostSearches; ++search) {
     auto begin = std::chrono::steady_clock::now();
     if (options.progress)
@@ -155,13 +156,20 @@ LogicalResult compilePlanned(MLIRContext *context, const CompileOptions &options
     }
     std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     if (found->steps.empty()) {
-      if (!tried.empty())
-        break;
+      if (!tried.empty()) { // too little for any plan
+        memory = (memory + before) / 2;
+        continue;
+      }
       return emitError(UnknownLoc::get(context)) << "no plan for " << devices << " devices fits:\n"
                                                  << found->report;
     }
-    uint64_t least = 0;
+    double excess = 0; // of programs over what was foreseen of them; of these the least
+    double largest = 0;
+    bool refused = false;
     for (PlannedStep &step : found->steps) {
+      largest = std::max(largest, step.bytes);
+      if (excess > 0 && step.bytes + excess > static_cast<double>(limit))
+        continue; // which the others say needs too much
       if (!known.insert({describe(step), step.pins}).second)
         continue;
       if (options.progress)
@@ -175,17 +183,24 @@ LogicalResult compilePlanned(MLIRContext *context, const CompileOptions &options
         result.remains.push_back(std::make_shared<Imported>(std::move(*imported)));
         return success();
       }
-      if (step.neededBytes > 0 && (least == 0 || step.neededBytes < least))
-        least = step.neededBytes;
+      if (step.neededBytes > 0) {
+        const double more = std::max(static_cast<double>(step.neededBytes) - step.bytes, 1.0);
+        excess = excess > 0 ? std::min(excess, more) : more;
+      } else {
+        refused = true;
+      }
       if (options.progress)
         options.progress(step.neededBytes > 0
                              ? "its program needs " + std::to_string(step.neededBytes) +
                                    " bytes of a device, which does not fit; the next best"
                              : "its program is refused (" + step.refusal + "); the next best");
     }
-    if (least <= limit || limit == 0)
-      break; // refused, or known already
-    memory *= kMargin * static_cast<double>(limit) / static_cast<double>(least);
+    if ((refused && excess == 0) || limit == 0)
+      break;
+    before = memory;
+    // Of plans that are all known, none of which fits, the next search finds one less.
+    memory = std::min(kMargin * memory, excess > 0 ? static_cast<double>(limit) - excess : kMargin * largest);
+    memory = std::max(memory, 1.0); // 0 would be all that the machine has
   }
   return refuseAll(context, tried, limit, devices);
 }
