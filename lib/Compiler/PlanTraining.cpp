@@ -1,9 +1,9 @@
 //===- PlanTraining.cpp - from an ONNX file to a training plan --------------===//
 #include "colossal/Compiler/PlanTraining.h"
 
+#include "FixedRemedies.h"
 #include "GivenPlan.h"
 #include "TrainingModel.h"
-#include "colossal/Cost/ByteSize.h"
 #include "colossal/Planner/PlanReport.h"
 #include "colossal/Planner/PlanText.h"
 
@@ -41,50 +41,6 @@ LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &option
       planner::printDifference(one->read.plan, other->read.plan) +
       planner::printDifference(planner::PriceSummary(one->price), planner::PriceSummary(other->price));
   return success();
-}
-
-/// The plan of least memory with other parts fixed than those that were asked for; none if there is none.
-std::optional<planner::PricedPlan> findSmallestWith(const planner::FixedParts &parts,
-                                                    const PlanTrainingOptions &options,
-                                                    const factors::FactorGraph &graph,
-                                                    planner::PlanPricer &pricer) {
-  planner::TrainingTask task = options.task;
-  planner::SearchSpace space;
-  space.fusedAttention = options.space.fusedAttention;
-  if (!planner::fixParts(parts, task, space).empty() || !planner::checkModel(parts, space, graph).empty())
-    return std::nullopt;
-  return planner::findSmallest(pricer, task, space);
-}
-
-/// Where the fixed parts leave no plan at all, whatever it takes: those without which there is one, to go on
-/// a message.
-std::string findContradiction(const PlanTrainingOptions &options, const factors::FactorGraph &graph,
-                              planner::PlanPricer &pricer) {
-  std::string text;
-  for (const auto &[left, others] : options.fixed.withoutEach())
-    if (findSmallestWith(others, options, graph, pricer))
-      text += (text.empty() ? "; there are plans without " : ", or without ") + left;
-  return text;
-}
-
-/// Where nothing fits: which of the fixed parts keeps it from fitting.
-void findWhatIsTooTight(const PlanTrainingOptions &options, const factors::FactorGraph &graph,
-                        planner::PlanPricer &pricer, planner::SearchResult &found) {
-  auto tryWith = [&](const planner::FixedParts &parts, const std::string &without) {
-    std::optional<planner::PricedPlan> plan = findSmallestWith(parts, options, graph, pricer);
-    if (!plan || !plan->price.fits())
-      return false;
-    found.remedies.push_back("without " + without + ": a rank then needs " +
-                             cost::roundUpBytes(plan->price.peakBytes).text + " of " +
-                             cost::roundUpBytes(plan->price.limitBytes).text);
-    return true;
-  };
-  bool helps = false;
-  auto parts = options.fixed.withoutEach();
-  for (const auto &[left, others] : parts)
-    helps |= tryWith(others, left);
-  if (parts.size() > 1 && !helps)
-    tryWith({}, options.fixed.text());
 }
 
 } // namespace

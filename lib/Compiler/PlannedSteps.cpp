@@ -1,6 +1,7 @@
 //===- PlannedSteps.cpp - training plans as options of a program ------------===//
 #include "colossal/Compiler/PlannedSteps.h"
 
+#include "FixedRemedies.h"
 #include "GivenPlan.h"
 #include "TrainingModel.h"
 #include "colossal/Outline/OpNames.h"
@@ -438,7 +439,8 @@ FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes) {
   const PlanTrainingOptions &options = parts->options;
   const factors::FactorGraph &graph = parts->model.reading.graph;
   Location loc = UnknownLoc::get(parts->context);
-  planner::TrainingTask task = makeCompiledTask(parts->context, options);
+  PlanTrainingOptions compiled = options;
+  planner::TrainingTask &task = compiled.task = makeCompiledTask(parts->context, options);
   task.memoryBytes = memoryBytes;
   const cost::CostModel machine(options.machine);
   planner::PlanPricer pricer(graph, machine, task);
@@ -449,10 +451,12 @@ FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes) {
   planner::SearchResult found = planner::searchPlans(pricer, task, options.space, options.progress);
   if (!found.error.empty()) {
     const std::string fixed = options.fixed.text();
-    return emitError(loc) << found.error << (fixed.empty() ? "" : ": ") << fixed;
+    return emitError(loc) << found.error
+                          << (fixed.empty() ? "" : ": " + fixed + findContradiction(compiled, graph, pricer));
   }
   PlannedSteps result;
   if (!found.best) {
+    findWhatIsTooTight(compiled, graph, pricer, found);
     result.report = planner::printReport(found, pricer);
     return result;
   }
