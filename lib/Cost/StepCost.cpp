@@ -87,8 +87,8 @@ double StepCost::gatherSeconds(const StepShape &shape, double bytes) const {
 }
 
 double StepCost::gatheredBytes(const UnitCost &unit) const {
-  return types.gathered * (unit.parameters + unit.frozen) -
-         types.narrowGathered() * (unit.narrowed + unit.frozen);
+  return types.gathered * (unit.parameters + unit.frozen - unit.idleFrozen) -
+         types.narrowGathered() * (unit.narrowed + unit.frozen - unit.idleFrozen);
 }
 
 double StepCost::gatheredAgainBytes(const StepShape &shape, const UnitCost &unit, bool isModelsLast) const {
@@ -128,6 +128,7 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
             stage.narrowed -= copied;
       }
       stage.frozen += amount * cost.frozen;
+      stage.idleFrozen += amount * cost.idleFrozen;
       for (auto [number, held] : cost.sharedFrozen)
         if (!frozen[shape.stageOf(static_cast<int>(c))].insert(number).second)
           stage.frozen -= held;

@@ -253,8 +253,7 @@ bool Reader::isReadForFrozenOnly(Operation *op, unsigned operand) const {
                          (elementwise && elementwise.getKind() == ElementwiseKind::Mul);
   if (!isProduct || operand > 1)
     return false;
-  const Value other = op->getOperand(1 - operand);
-  return origins.lookup(other).parameter && !changing.contains(other);
+  return !changing.contains(op->getOperand(1 - operand));
 }
 
 LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind &kind,

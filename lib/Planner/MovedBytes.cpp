@@ -102,8 +102,9 @@ void MovedBytes::tellStateMoves(std::map<std::string, double> &bytes) const {
   if (plan.zero > 0) {
     double gathered = first.parameters - sentSums() - elsewhere, narrow = 0;
     if (plan.zero >= 3) {
-      gathered = turns() * (read + first.frozen + (movesOnce ? 0 : readAgain));
-      narrow = turns() * (narrowed + first.frozen + (movesOnce ? 0 : narrowedAgain));
+      const double frozen = first.frozen - first.idleFrozen;
+      gathered = turns() * (read + frozen + (movesOnce ? 0 : readAgain));
+      narrow = turns() * (narrowed + frozen + (movesOnce ? 0 : narrowedAgain));
     }
     const double parameters = costs.types.gathered * gathered - costs.types.narrowGathered() * narrow;
     bytes["reduce-scatter (data)"] = CostModel::bytesMoved(Collective::ReduceScatter, gradients, ranks);

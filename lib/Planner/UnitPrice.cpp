@@ -154,7 +154,7 @@ int UnitLayouts::findLossProduct() const {
 /// What the operations do, and what parameters a rank holds for them. Empty, or what is wrong.
 std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const {
   std::map<int, double> parameters, frozen; // per tensor: elements on a rank
-  std::set<int> readAgain, narrowed, multiplied;
+  std::set<int> read, readAgain, narrowed, multiplied;
   const int product = findLossProduct();
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     int op = static_cast<int>(i);
@@ -174,6 +174,9 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
           parameters[tensor] = std::max(parameters[tensor], t.stored * part);
         if (t.frozen > 0)
           frozen[tensor] = std::max(frozen[tensor], t.frozen * part);
+        if (kind.operations[i].idle)
+          continue;
+        read.insert(tensor);
         // A table that is looked up in as well is brought together for the product apart.
         const bool isReadOnce = op == product && t.shared < 0 && info.consumers[tensor].size() == 1;
         if (!isReadOnce &&
@@ -189,6 +192,7 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
   }
   for (auto [tensor, held] : frozen) {
     cost.frozen += held;
+    cost.idleFrozen += read.count(tensor) ? 0 : held;
     cost.readAgain += readAgain.count(tensor) ? held : 0;
     cost.narrowedAgain += readAgain.count(tensor) ? held : 0;
     if (kind.tensors[tensor].sharedFrozen >= 0)

@@ -219,6 +219,13 @@ double ConvTransposeOp::getGradientFlops(unsigned operand) {
   return operand < 2 ? getFlops() : countGradientElements(*this, operand);
 }
 
+bool ConvOp::isOperandSaved(unsigned operand) {
+  return operand < 2; // not the bias
+}
+bool ConvTransposeOp::isOperandSaved(unsigned operand) {
+  return operand < 2;
+}
+
 //===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//

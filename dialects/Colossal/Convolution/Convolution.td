@@ -1,6 +1,6 @@
 // Convolutions over 1 to 3 spatial dimensions.
 
-def Colossal_ConvOp : Colossal_Op<"conv", [], ["buildLocal", "getFlops"], ["getGradientFlops"], [], ["getKernelKind"]> {
+def Colossal_ConvOp : Colossal_Op<"conv", [], ["buildLocal", "getFlops"], ["getGradientFlops", "isOperandSaved"], [], ["getKernelKind"]> {
   let summary = "convolution";
   let description = [{
     input N x C x spatial, weight O x (C / group) x kernel, optional bias O, result N x O x spatial. `pads` holds the low
@@ -21,7 +21,7 @@ def Colossal_ConvOp : Colossal_Op<"conv", [], ["buildLocal", "getFlops"], ["getG
   }];
 }
 
-def Colossal_ConvTransposeOp : Colossal_Op<"conv_transpose", [], ["buildLocal", "getFlops"], ["getGradientFlops"], [],
+def Colossal_ConvTransposeOp : Colossal_Op<"conv_transpose", [], ["buildLocal", "getFlops"], ["getGradientFlops", "isOperandSaved"], [],
                                            ["getKernelKind"]> {
   let summary = "transposed convolution";
   let description = [{

@@ -108,6 +108,7 @@ struct UnitCost {
   double readAgain = 0;         ///< of them, read by the backward pass (a table that is looked up in is not)
   double narrowedAgain = 0;     ///< of those, by products, and such as stay as they are
   double frozen = 0;            ///< elements of parameters beside them, which stay as they are
+  double idleFrozen = 0;        ///< of these, those that a step does not read
   std::map<int, double> shared; ///< of `parameters`, by shared number
   std::map<int, double> sharedSlots, sharedNarrowed, sharedFrozen; ///< of `slots`, of `narrowed`, of `frozen`
   std::map<int, double> sharedElsewhere, sharedReadAgain, sharedNarrowedAgain; ///< of those
@@ -237,6 +238,7 @@ struct StageState {
   double sent = 0;                    ///< of the largest whose gradient another stage adds up
   double slots = 0;                   ///< of each of the optimizer's
   double frozen = 0;                  ///< elements of parameters beside them that stay as they are
+  double idleFrozen = 0;              ///< of these, those that a step does not read
   double computed = 0;                ///< bytes of what is computed of parameters alone
   /// Elements whose gradients are there at the peak, where they are made while what was saved goes: in a step
   /// of one microbatch. Of those that lie as slots, elements of these. Below 0: all.

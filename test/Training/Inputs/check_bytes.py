@@ -148,14 +148,16 @@ def of_normalized_convolutions():
 
 
 def of_convolutions():
-    """Channels stay split from block to block, however many there are, and gradients lie as their convolutions do."""
-    for model, turns in ((folder / "widths.onnx", 1), (folder / "widths.onnx", 2), (models / "resnet/model.onnx", 1)):
+    """Channels stay split from block to block, however many there are, and gradients lie as their convolutions do. Passes back do not read biases, nor the weights of the
+    first convolution, whose input has no gradient."""
+    for model, turns, mesh, zero in ((folder / "widths.onnx", 1, "model=2", 0), (folder / "widths.onnx", 2, "model=2", 0), (models / "resnet/model.onnx", 1, "model=2", 0),
+                                     (models / "resnet/model.onnx", 1, "data=4", 3)):
         got = output("colossal-compile", model, "--training", "adamw", "--loss", "cross-entropy,logits=logits", "--machine", "cpu", "--global-batch", 16,
-                     "--devices", 2, "--mesh", "model=2", "--microbatches", turns, "--zero", 0, "--recompute", "none", "--json", "-q", "-o", folder / "step.cplan")
+                     "--devices", mesh[-1], "--mesh", mesh, "--microbatches", turns, "--zero", zero, "--recompute", "none", "--json", "-q", "-o", folder / "step.cplan")
         sent, planned = sums(got["programs"][0]["traffic"], "bytes"), by_kind(got)
-        print(f"{model.parent.name}/{model.name} in {turns} microbatches: planned {planned}, the program's {sent}")
+        print(f"{model.parent.name}/{model.name}, {mesh} in {turns} microbatches: planned {planned}, the program's {sent}")
         for kind in {*sent, *planned}:
-            assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (model, turns, kind)
+            assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (model, mesh, turns, kind)
 
 
 def of_what_is_made_again():
@@ -201,10 +203,10 @@ def of_mixed_meshes():
     """Ranks that split what goes from layer to layer have whole weights and parts of their gradients: each updates its part, and products read what is brought together in 16
     bits, for the lookup and the product of a tied table apart where passes are done once. Along a context axis sums are of these parts; ranks that keep pieces alone bring them
     together in each turn. Of a tied table a stage sends its part of the gradient to the one that updates it. A table of 96 positions cuts sequences of 64 in all stages. A loss is of
-    parts of the classes where the plan has it so."""
+    parts of the classes where the plan has it so. What no loss depends on (BERT's pooler) is not brought together."""
     rows = [("gpt2", "model=2", 2, 4, "bf16", 0), ("gpt2", "model=2", 2, 1, "bf16", 0), ("gpt2", "stage=2,model=2", 4, 4, "f32", 0), ("gpt2", "data=2,model=2", 4, 4, "f32", 3),
             ("gpt2", "context=2,model=2", 4, 1, "f32", 0), ("llama", "context=2,model=2", 4, 4, "f32", 0), ("llama", "model=4", 4, 1, "f32", 0), ("bert", "model=2", 2, 1, "bf16", 0),
-            ("bert", "stage=2,model=2", 4, 4, "f32", 0), ("llama", "data=2,model=2", 4, 4, "bf16", 0)]
+            ("bert", "stage=2,model=2", 4, 4, "f32", 0), ("llama", "data=2,model=2", 4, 4, "bf16", 0), ("bert", "data=4", 4, 1, "f32", 3)]
     for model, mesh, devices, turns, precision, zero in rows:
         loss = "mse,output=last_hidden_state" if model == "bert" else "cross-entropy,logits=logits,shift=1"
         got = output("colossal-compile", models / model / "model.onnx", "--training", "adamw", "--loss", loss, "--dim", "seq=64", "--machine", "cpu", "--global-batch", 16,
