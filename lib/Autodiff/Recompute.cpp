@@ -84,6 +84,31 @@ static double getBytes(Value value) {
   return type ? static_cast<double>(type.getNumElements() * ofElement) : 0;
 }
 
+static bool isCast(Operation *op) {
+  auto elementwise = dyn_cast<ElementwiseOp>(op);
+  return elementwise && elementwise.getKind() == ElementwiseKind::Cast;
+}
+
+/// Whether a cast's result takes more memory than what it is cast of, which then is what can be kept.
+static bool isWidening(Operation *op) {
+  return isCast(op) && getBytes(op->getResult(0)) > getBytes(op->getOperand(0));
+}
+
+static bool isNarrowing(Operation *op) {
+  return isCast(op) && getBytes(op->getResult(0)) < getBytes(op->getOperand(0));
+}
+
+/// Whether nothing reads the results of an op but casts to narrower types.
+static bool isOnlyRounded(Operation *op) {
+  return op->getNumOperands() > 0 && !op->use_empty() && llvm::all_of(op->getUsers(), isNarrowing);
+}
+
+/// The op whose results are only rounded, by `op` and others; none where it is another op.
+static Operation *findRounded(Operation *op) {
+  Operation *source = isNarrowing(op) ? op->getOperand(0).getDefiningOp() : nullptr;
+  return source && isOnlyRounded(source) ? source : nullptr;
+}
+
 /// What takes no memory of a step, or stays in it anyway: parameters, constants and what is counted up.
 static bool isSource(Operation *op) {
   return op->getNumOperands() == 0 && !isa<RandomOp>(op);
@@ -107,18 +132,21 @@ private:
     auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op);
     return ruled && ruled.isHeavy();
   }
-  bool isKeptByKind(Operation *op) const {
+  bool isKind(Operation *op) const {
     return isSource(op) || (what == Recompute::Selective && isHeavy(op)) ||
            (what == Recompute::ByValue && op->hasAttr(kKeptAttrName));
   }
+  bool isKeptByKind(Operation *op) const;
 
+  void findPlaces();
   std::vector<unsigned> findMarked() const;
 
   Recompute what;
   SmallVector<Operation *> ops;
   DenseMap<Operation *, unsigned> position;
-  DenseMap<Value, unsigned> lastUses; ///< of values that are not kept by their kind: the last forward op
-  std::vector<unsigned> cuts;         ///< the ops that begin a segment, in order, without the first
+  DenseMap<Operation *, unsigned> made; ///< where a value is there to be kept: an op's own place, mostly
+  DenseMap<Value, unsigned> lastUses;   ///< of values that are not kept by their kind: the last forward op
+  std::vector<unsigned> cuts;           ///< the ops that begin a segment, in order, without the first
 };
 
 /// Puts copies before the ops of a backward pass.
@@ -142,30 +170,36 @@ Segments::Segments(Operation *lastForward, Recompute what) : what(what) {
     if (&op == lastForward)
       break;
   }
+  findPlaces();
   std::vector<factors::ForwardValue> values;
-  for (auto [i, op] : llvm::enumerate(ops)) {
-    if (isKeptByKind(op))
+  for (Operation *op : ops) {
+    if (isKeptByKind(op) || isWidening(op))
       continue;
-    for (Value result : op->getResults()) {
-      const auto begin = static_cast<unsigned>(i);
-      factors::ForwardValue value{begin, begin, getBytes(result)};
-      for (Operation *user : result.getUsers())
-        if (auto found = position.find(user); found != position.end())
-          value.end = std::max(value.end, found->second);
-        else
-          value.isRead = true;
-      lastUses[result] = value.end;
-      values.push_back(value);
-    }
+    for (Value result : op->getResults())
+      values.push_back(
+          {made.lookup(op), lastUses.lookup(result), getBytes(result),
+           llvm::any_of(result.getUsers(), [&](Operation *user) { return !position.contains(user); })});
   }
   cuts = lastForward->getParentOp()->hasAttr(kSegmentsAttrName)
              ? findMarked()
              : factors::RecomputeSegments(static_cast<unsigned>(ops.size()), values).choose();
 }
 
-static bool isCast(Operation *op) {
-  auto elementwise = dyn_cast<ElementwiseOp>(op);
-  return elementwise && elementwise.getKind() == ElementwiseKind::Cast;
+/// What is only rounded is there, to be kept, where it is made; what is widened as long as what is made wide
+/// of it, which is made again.
+void Segments::findPlaces() {
+  for (Operation *op : ops) {
+    Operation *source = findRounded(op);
+    made[op] = source ? made.lookup(source) : position.lookup(op);
+  }
+  for (Operation *op : llvm::reverse(ops))
+    for (Value result : op->getResults()) {
+      unsigned last = made.lookup(op);
+      for (Operation *user : result.getUsers())
+        if (auto found = made.find(user); found != made.end())
+          last = std::max({last, found->second, isWidening(user) ? lastUses.lookup(user->getResult(0)) : 0});
+      lastUses[result] = last;
+    }
 }
 
 /// What is only cast for the op that begins a segment is of the segment, too.
@@ -185,11 +219,18 @@ std::vector<unsigned> Segments::findMarked() const {
   return marked;
 }
 
+/// What is only rounded is kept as it is rounded.
+bool Segments::isKeptByKind(Operation *op) const {
+  if (Operation *source = findRounded(op); source && isKind(source))
+    return true;
+  return isKind(op) && !isOnlyRounded(op);
+}
+
 bool Segments::isKept(Value value) const {
   Operation *op = value.getDefiningOp();
   if (!isForward(value) || isKeptByKind(op))
     return true;
-  return factors::RecomputeSegments::isKept(cuts, position.at(op), lastUses.at(value));
+  return !isWidening(op) && factors::RecomputeSegments::isKept(cuts, made.at(op), lastUses.at(value));
 }
 
 Value Repeater::again(Value value, OpBuilder &builder) {
