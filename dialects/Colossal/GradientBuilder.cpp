@@ -1,10 +1,43 @@
 //===- GradientBuilder.cpp - what an op's gradient is built with ------------===//
 #include "dialects/Colossal/GradientBuilder.h"
+#include "dialects/Colossal/Precision.h"
 
 using namespace mlir;
 using namespace colossal;
 
 GradientBuilder::~GradientBuilder() = default;
+
+/// A sum that was rounded to `moved` and only moved since, as it was summed, and moved so; else null.
+static Value findSum(Value moved, OpComposer &ops) {
+  Operation *def = moved.getDefiningOp();
+  if (auto reshape = dyn_cast_or_null<ReshapeOp>(def)) {
+    const Value from = findSum(reshape.getInput(), ops);
+    return from ? ops.reshape(from, shapeOf(moved)) : Value();
+  }
+  if (auto transpose = dyn_cast_or_null<TransposeOp>(def)) {
+    const Value from = findSum(transpose.getInput(), ops);
+    return from ? ops.transpose(from, transpose.getPermutation()) : Value();
+  }
+  if (!def || !isNarrowing(def))
+    return {};
+  Value sum = def->getOperand(0);
+  while (auto reshape = sum.getDefiningOp<ReshapeOp>())
+    sum = reshape.getInput();
+  auto reduce = sum.getDefiningOp<ReduceOp>();
+  return reduce && reduce.getKind() == ReduceKind::Sum ? def->getOperand(0) : Value();
+}
+
+/// A gradient that is a sum is nearer without the rounding, and ranks may add up their parts of it later,
+/// which they cannot through one.
+Value GradientBuilder::widen(Value tensor) {
+  const Type wide = wideType(tensor);
+  const bool isOfForward =
+      llvm::is_contained(op->getOperands(), tensor) || llvm::is_contained(op->getResults(), tensor);
+  if (elementTypeOf(tensor) != wide && !isOfForward)
+    if (const Value sum = findSum(tensor, composer); sum && elementTypeOf(sum) == wide)
+      return sum;
+  return composer.cast(tensor, wide);
+}
 
 void GradientBuilder::add(unsigned operand, Value value) {
   if (!wants(operand))

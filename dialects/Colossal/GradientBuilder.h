@@ -41,7 +41,7 @@ public:
   /// The type in which the gradient of `tensor` is computed: f32 where that has fewer bits.
   static mlir::Type wideType(mlir::Value tensor) { return computeType(elementTypeOf(tensor)); }
   /// `tensor` in that type.
-  mlir::Value widen(mlir::Value tensor) { return composer.cast(tensor, wideType(tensor)); }
+  mlir::Value widen(mlir::Value tensor);
 
   /// Fails after an error at the op that says what has no gradient: `what`, or the op.
   mlir::LogicalResult refuse(const llvm::Twine &what = "");

@@ -203,12 +203,13 @@ def of_mixed_meshes():
     """Ranks that split what goes from layer to layer have whole weights and parts of their gradients: each updates its part, and products read what is brought together in 16
     bits, for the lookup and the product of a tied table apart where passes are done once. Along a context axis sums are of these parts; ranks that keep pieces alone bring them
     together in each turn. Of a tied table a stage sends its part of the gradient to the one that updates it. A table of 96 positions cuts sequences of 64 in all stages. A loss is of
-    parts of the classes where the plan has it so. What no loss depends on (BERT's pooler) is not brought together."""
+    parts of the classes where the plan has it so. What no loss depends on (BERT's pooler) is not brought together.
+    Gradients of a table's biases for scores are added up as those of the table, not for each score."""
     rows = [("gpt2", "model=2", 2, 4, "bf16", 0), ("gpt2", "model=2", 2, 1, "bf16", 0), ("gpt2", "stage=2,model=2", 4, 4, "f32", 0), ("gpt2", "data=2,model=2", 4, 4, "f32", 3),
             ("gpt2", "context=2,model=2", 4, 1, "f32", 0), ("llama", "context=2,model=2", 4, 4, "f32", 0), ("llama", "model=4", 4, 1, "f32", 0), ("bert", "model=2", 2, 1, "bf16", 0),
-            ("bert", "stage=2,model=2", 4, 4, "f32", 0), ("llama", "data=2,model=2", 4, 4, "bf16", 0), ("bert", "data=4", 4, 1, "f32", 3)]
+            ("bert", "stage=2,model=2", 4, 4, "f32", 0), ("llama", "data=2,model=2", 4, 4, "bf16", 0), ("bert", "data=4", 4, 1, "f32", 3), ("t5-encoder", "data=2", 2, 1, "bf16", 1)]
     for model, mesh, devices, turns, precision, zero in rows:
-        loss = "mse,output=last_hidden_state" if model == "bert" else "cross-entropy,logits=logits,shift=1"
+        loss = "mse,output=last_hidden_state" if model in ("bert", "t5-encoder") else "cross-entropy,logits=logits,shift=1"
         got = output("colossal-compile", models / model / "model.onnx", "--training", "adamw", "--loss", loss, "--dim", "seq=64", "--machine", "cpu", "--global-batch", 16,
                      "--devices", devices, "--mesh", mesh, "--microbatches", turns, "--precision", precision, "--zero", zero, "--recompute", "none", "--memory", "1TiB",
                      "--json", "-q", "-o", folder / "step.cplan")
