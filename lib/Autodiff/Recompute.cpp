@@ -4,6 +4,7 @@
 #include "colossal/FactorGraph/RecomputeSegments.h"
 #include "colossal/Outline/OpNames.h"
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Precision.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -87,15 +88,6 @@ static double getBytes(Value value) {
 static bool isCast(Operation *op) {
   auto elementwise = dyn_cast<ElementwiseOp>(op);
   return elementwise && elementwise.getKind() == ElementwiseKind::Cast;
-}
-
-/// Whether a cast's result takes more memory than what it is cast of, which then is what can be kept.
-static bool isWidening(Operation *op) {
-  return isCast(op) && getBytes(op->getResult(0)) > getBytes(op->getOperand(0));
-}
-
-static bool isNarrowing(Operation *op) {
-  return isCast(op) && getBytes(op->getResult(0)) < getBytes(op->getOperand(0));
 }
 
 /// Whether nothing reads the results of an op but casts to narrower types.

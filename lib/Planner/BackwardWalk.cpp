@@ -390,7 +390,7 @@ void Walker::attend(std::size_t at) {
         result += walk.values[v].bytes;
         break;
       }
-    look(op.scores + std::max(gradients - result, ofMask));
+    look(op.scores + gradients - result); // of a narrow mask: what the slopes are narrowed to
   }
   for (int tensor : op.results)
     release(tensor);

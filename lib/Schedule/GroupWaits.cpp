@@ -9,6 +9,7 @@
 #include "colossal/Schedule/Views.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Precision.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -123,10 +124,12 @@ bool Grouping::runsAhead(Operation *op, FusionGroup *group) {
   return isUsedLater(isUsedLater, group, kSteps);
 }
 
+constexpr int64_t kMuch = 1 << 16; ///< bytes
+
 /// Whether `group` makes little of much that a kernel of this rank has just made, as the norm of a gradient
 /// or the gradient of a bias: it finds that in the caches then, and keeps nothing waiting for it.
 bool Grouping::sumsUp(FusionGroup *group) const {
-  constexpr int64_t kMuch = 1 << 16, kTimesLess = 64; // bytes
+  constexpr int64_t kTimesLess = 64;
   int64_t given = 0, read = 0;
   for (Value output : group->outputs)
     given += countBytes(output);
@@ -138,10 +141,26 @@ bool Grouping::sumsUp(FusionGroup *group) const {
   return !group->routine && read >= kMuch && given * kTimesLess <= read;
 }
 
+/// Whether `group` is a product that takes less memory for what it gives than there is again once it has read
+/// what was rounded for it alone, as that of attention's weights and the gradient of its result, before as
+/// much is made of slopes.
+bool Grouping::givesBack(FusionGroup *group) const {
+  if (!group->routine)
+    return false;
+  int64_t given = 0, back = 0;
+  for (Value output : group->outputs)
+    given += countBytes(output);
+  for (Value operand : group->routine->getOperands())
+    if (Operation *def = operand.getDefiningOp();
+        def && isNarrowing(def) && position.count(def) && operand.hasOneUse())
+      back += countBytes(operand);
+  return back >= kMuch && given < back;
+}
+
 /// A kernel that computes ops of several places runs where the last of what it reads is there, as does what
 /// reads it: were it pulled to the first of its places, it would pull with it what its later ops need, and a
-/// backward pass would make its next segment again before the last of this one is used. What sums up runs as
-/// soon as what it reads is there.
+/// backward pass would make its next segment again before the last of this one is used. What sums up, or
+/// gives memory back, runs as soon as what it reads is there.
 std::vector<FusionGroup *> Grouping::order() {
   std::vector<FusionGroup *> sorted, result;
   for (auto &group : groups)
@@ -157,7 +176,7 @@ std::vector<FusionGroup *> Grouping::order() {
   auto visit = [&](auto self, FusionGroup *group) -> unsigned {
     if (auto [known, isNew] = ready.try_emplace(group, first(group)); !isNew)
       return known->second;
-    unsigned last = sumsUp(group) ? 0 : first(group);
+    unsigned last = sumsUp(group) || givesBack(group) ? 0 : first(group);
     auto require = [&](auto require, Operation *op) -> void {
       for (Value operand : op->getOperands()) {
         Operation *def = operand.getDefiningOp();

@@ -66,6 +66,7 @@ private:
   /// The op as the routine of the group of its users, which become its epilogue.
   bool joinAsRoutine(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses);
   bool sumsUp(FusionGroup *group) const;
+  bool givesBack(FusionGroup *group) const;
   bool addsToSummand(mlir::Operation *op, FusionGroup *group) const;
   bool keepsOperandsLonger(mlir::Operation *op, FusionGroup *group);
   bool runsAhead(mlir::Operation *op, FusionGroup *group);

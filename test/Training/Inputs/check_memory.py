@@ -130,7 +130,7 @@ check("bert", "model=2", 1, "--recompute", "full", seq=64, loss="mse,output=last
 for mesh, turns, devices in (("data=1", 1, 1), ("model=2", 1, 2), ("model=2", 4, 2)):
     check("swin", mesh, turns, "--recompute", "full", devices=devices, seq=None, loss="cross-entropy,logits=logits", most=1.07)
 # In 16 bits the gradient of a trained mask lies beside its scores, which are wide.
-check("t5-encoder", "data=1", 4, "--precision", "bf16", devices=1, seq=64, loss="mse,output=last_hidden_state", least=0.99)
+check("t5-encoder", "data=1", 4, "--precision", "bf16", devices=1, seq=64, loss="mse,output=last_hidden_state", least=0.98)
 # Images come into the first stage alone.
 check("vit", "stage=2", 4, "--pipeline-schedule", "zb-h1", seq=None, loss="cross-entropy,logits=logits")
 check("bert", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "selective", seq=64, loss="mse,output=last_hidden_state")
@@ -178,6 +178,9 @@ for mesh, turns in (("data=1", 1), ("data=1", 4), ("data=2", 1), ("model=2", 1))
     check("deep", mesh, turns, "--recompute", "full", devices=1 if mesh == "data=1" else 2)
 # Narrow copies come and go with what is made again.
 check("llama", "data=2", 1, "--recompute", "full", "--precision", "bf16", "--zero", 1)
+# In 16 bits, attention's weights are gone with the gradient of its values before its slopes are rounded, a trained mask's as well.
+check("opt", "data=1", 1, "--precision", "bf16", devices=1, seq=128)
+check("t5-encoder", "data=1", 1, "--precision", "bf16", devices=1, seq=128, loss="mse,output=last_hidden_state")
 # In 16 bits, what is kept is as narrow as what is read of it.
 check("gpt2", "data=1", 1, "--recompute", "selective", "--precision", "bf16", devices=1, seq=64)
 # Beside tensor axes, too, a turn scatters gradients to their pieces, and keeps few of a turn's.
