@@ -124,7 +124,8 @@ private:
     auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op);
     return ruled && ruled.isHeavy();
   }
-  bool isKind(Operation *op) const {
+  /// Whether what `op` makes is to be kept for what it is, or as a plan says.
+  bool isChosen(Operation *op) const {
     return isSource(op) || (what == Recompute::Selective && isHeavy(op)) ||
            (what == Recompute::ByValue && op->hasAttr(kKeptAttrName));
   }
@@ -213,9 +214,9 @@ std::vector<unsigned> Segments::findMarked() const {
 
 /// What is only rounded is kept as it is rounded.
 bool Segments::isKeptByKind(Operation *op) const {
-  if (Operation *source = findRounded(op); source && isKind(source))
+  if (Operation *source = findRounded(op); source && isChosen(source))
     return true;
-  return isKind(op) && !isOnlyRounded(op);
+  return isChosen(op) && !isOnlyRounded(op);
 }
 
 bool Segments::isKept(Value value) const {

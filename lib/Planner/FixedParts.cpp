@@ -263,13 +263,20 @@ std::string fixParts(const FixedParts &parts, TrainingTask &task, SearchSpace &s
   return fixMicrobatches(parts, task, space);
 }
 
+/// Chunks that a stage has at least.
+static int countChunks(const FixedParts &parts, const SearchSpace &space) {
+  const bool isOne = space.schedules.size() == 1;
+  const bool isV = isOne && space.schedules.front() == cost::Schedule::ZeroBubbleV,
+             isMany = isOne && space.schedules.front() == cost::Schedule::Interleaved;
+  return isV ? 2 : std::max(isMany ? 2 : 1, parts.chunks);
+}
+
 /// Where the search gives roles to the sizes of a mesh: whether one of them can be the stages that the
 /// schedule or chunks need.
 static std::string checkStages(const FixedParts &parts, const SearchSpace &space, int units) {
   using cost::Schedule;
   const Schedule schedule = space.schedules.size() == 1 ? space.schedules.front() : Schedule::OneFOneB;
-  const bool isV = schedule == Schedule::ZeroBubbleV, isMany = schedule == Schedule::Interleaved;
-  const int chunks = isV ? 2 : std::max(isMany ? 2 : 1, parts.chunks);
+  const int chunks = countChunks(parts, space);
   const bool needsStages = chunks > 1 || (schedule != Schedule::OneFOneB && schedule != Schedule::GPipe);
   int least = 0;
   for (const MeshSizes &mesh : space.meshes) {
@@ -303,11 +310,15 @@ std::string checkModel(const FixedParts &parts, const SearchSpace &space, const 
   if (space.meshes.size() != 1)
     return checkStages(parts, space, units);
   const MeshSizes &mesh = space.meshes.front();
+  if (mesh.pipeline > 1)
+    chunks = countChunks(parts, space);
   if (static_cast<double>(mesh.pipeline) * chunks > units)
     return "--mesh " + parts.mesh + ": " + std::to_string(mesh.pipeline) + " stages" +
            (chunks > 1 ? " of " + std::to_string(chunks) + " chunks" : "") + " are more than the model's " +
-           std::to_string(units) +
-           " units (embedding, blocks, head): stage=" + std::to_string(units / chunks) + " or fewer would do";
+           std::to_string(units) + " units (embedding, blocks, head): " +
+           (units / chunks < 2 && parts.chunks < 2 && !parts.schedule.empty()
+                ? "leave --pipeline-schedule " + parts.schedule + " out"
+                : "stage=" + std::to_string(units / chunks) + " or fewer would do");
   if (mesh.context > 1 && graph.sequence <= 0)
     return "--mesh " + parts.mesh + ": the model has no tokens that an axis 'context' could split";
   return "";
