@@ -130,11 +130,18 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     made += order.amount(at) * (cost.parameters * kept(cost) - addedKept);
     // A microbatch's part of a gradient, before it is added up: made in this pass, or in one of its own.
     const double ofTurn = isAdded || isExchanged ? cost.largest * part : 0;
+    // The loss's product has read its weights' narrow copies when it makes their gradients; what is brought
+    // together for it is no copy that stays.
+    const double unread = isOnce && i == 1 && shape.zero < 3 ? cost.headElements * narrow : 0;
+    if (unread > 0)
+      reach(cost.headTransientBytes - freed, made);
+    freed += unread;
     reach(transient - freed + (isFixed && !splits ? ofTurn : 0),
           isScattered ? std::min(cost.largest * kept(cost), cost.parameters * kept(cost) - addedKept) : 0);
     if (isScattered && cost.shared.empty()) // from whole into its part
       reach((1 - lasting) * cost.scatteredTransientBytes + lasting * cost.onceScatteredTransientBytes -
             freed);
+    freed -= unread;
     // Elements of a gradient that is whole beside what the unit leaves. (A table's that units behind have
     // made is there.)
     double scattered = std::min(cost.largest, cost.parameters - added);
@@ -157,17 +164,26 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     const double held = cost.saved(splits) + received - waiting - handed;
     saved += order.amount(at) * held;
     masks = std::max(masks, cost.maskBytes);
-    double gone = copies; // but for those that products of units before read as well
+    // But for those that products of units before read as well, or of units behind have read.
+    double gone = copies;
     for (auto [number, copied] : isOnce ? cost.sharedNarrowed : std::map<int, double>())
-      for (std::size_t before = unit - units; before < at; ++before)
-        if (order.kinds[order.units[before]].sharedByProducts.count(number)) {
-          gone -= order.amount(at) * copied * narrow;
-          break;
-        }
+      if (isReadIn(number, at + 1, unit))
+        gone -= order.amount(at) * copied * narrow;
+      else
+        for (std::size_t before = unit - units; before < at; ++before)
+          if (order.kinds[order.units[before]].sharedByProducts.count(number)) {
+            gone -= order.amount(at) * copied * narrow;
+            break;
+          }
     if (!isFixed)
       freed += order.amount(at) * held + (cost.narrowsAgain ? 0 : gone);
-    if (isScattered) // from whole into its part
+    if (isScattered) { // from whole into its part
       reach(scattered * types.gradient - freed);
+      for (auto [number, held] : cost.shared) // a table's, once the last has added to it
+        if (shape.scattersGradients() && isReadIn(number, at + 1, unit) &&
+            !isReadIn(number, unit - units, at))
+          reach((shape.scattersAsSlots() ? cost.sharedSlots.at(number) : held) * gradient - freed);
+    }
   }
   if (isOnce) {
     stage.made = std::max(0.0, stage.made);

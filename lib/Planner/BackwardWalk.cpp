@@ -60,6 +60,7 @@ private:
   double sentParts = 0;   ///< of it, what each gets a part of
   double underWay = 0;    ///< bytes of gradients that ranks are exchanging
   bool isInFirst = false; ///< the walk has come to the first segment
+  bool isAtHead = false;  ///< the walk has come to a loss that is not in parts, and to no product yet
   BackwardWalk::Peak peak;
 };
 
@@ -341,6 +342,11 @@ void Walker::contract(std::size_t at) {
     else if (copied > 0 && !goesOn)
       for (int result : op.results)
         copied -= isOwn(result) ? size(result) : 0;
+    if (isAtHead && !hasParts) {
+      peak.head = peak.beside;
+      peak.headGradients = op.parameterGradients;
+    }
+    isAtHead = false;
     made += op.parameterGradients;
     look(std::max(copied, op.besideWeights), op.parameterGradients);
     if (const double beside = alive - kept;
@@ -437,6 +443,7 @@ BackwardWalk::Peak Walker::run() {
       drop(i);
       for (int operand : op.operands)
         give(operand, add(size(operand)));
+      isAtHead = op.earlier <= 0;
       made += op.earlier;
       look(0, op.earlier);
       made -= op.earlier;

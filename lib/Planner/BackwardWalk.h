@@ -74,6 +74,9 @@ struct BackwardWalk {
     /// Where a parameter's gradient is made before the product of the result's gradient with it: the most
     /// together, beside both, and of the gradient.
     double late = 0, lateGradients = 0;
+    /// Where the first product's parameters get their gradients, and not by parts: the most until then, and
+    /// the gradients.
+    double head = 0, headGradients = 0;
     double scattered = 0; ///< with a parameter's gradient once it is made, which ranks then scatter
     /// The same with the parameters' gradients that are made, less all of them.
     double scatteredOnce = -std::numeric_limits<double>::infinity();

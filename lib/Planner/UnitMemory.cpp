@@ -522,6 +522,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       made + (std::isfinite(peak.scatteredOnce) ? peak.scatteredOnce : peak.scattered);
   cost.lateTransientBytes = made + peak.late;
   cost.lateElements = peak.lateGradients / types.gradient;
+  cost.headTransientBytes = made + peak.head;
+  cost.headElements = peak.headGradients / types.gradient;
   cost.onceTransientBytes = made + peak.once;
   cost.weightTransientBytes = made + besideWeights;
   cost.fixedTransientBytes = made + fixedPeak;

@@ -71,6 +71,9 @@ struct UnitCost {
   /// Of a parameter whose gradient is made before the product that reads it: what there is beside both, and
   /// its elements.
   double lateTransientBytes = 0, lateElements = 0;
+  /// Of the loss's product, where the input's gradient is made first: what there is until its parameters' is
+  /// made, and elements of these, whose narrow copies nothing reads from then on.
+  double headTransientBytes = 0, headElements = 0;
   /// The same with the gradients of its parameters as they come, less all of them, in a step of one
   /// microbatch.
   double onceTransientBytes = 0;

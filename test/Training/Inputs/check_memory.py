@@ -41,6 +41,10 @@ check("gpt2", "context=2", 4)
 # Over context ranks, too, a tied table's gradient is whole in each turn until its rows are added.
 check("gpt2", "context=2", 4, "--zero", 2, least=0.99)
 check("gpt2", "context=2", 4, "--zero", 3, least=0.99)
+# Narrow weights of the loss's product are read when their gradients are made; a tied table's gradient is whole, beside a rank's part of it,
+# once its rows are added.
+for seq in (8, 16):
+    check("tied", "data=2", 1, "--zero", 1, "--precision", "bf16", seq=seq)
 # A large table is looked up in alone, and its narrow copy gone with that; the gradient of a large product is scattered once nothing reads
 # that of its result.
 check("tall", "data=2", 1, "--zero", 1, seq=64)
