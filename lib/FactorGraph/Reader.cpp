@@ -245,8 +245,8 @@ FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &ki
   return static_cast<int>(kind.tensors.size() - 1);
 }
 
-/// Whether `op` is a product, whose gradients read `operand` for its other operand's alone, and that stays as
-/// it is.
+/// Whether `op` is a product, whose gradients read `operand` for its other operand's alone, and that has
+/// none.
 bool Reader::isReadForFrozenOnly(Operation *op, unsigned operand) const {
   auto elementwise = dyn_cast<ElementwiseOp>(op);
   const bool isProduct = factors::getOperationKind(op) == factors::Operation::Contraction ||
