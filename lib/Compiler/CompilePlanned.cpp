@@ -8,6 +8,7 @@
 
 #include "PlanPhase.h"
 #include "Trials.h"
+#include "colossal/Cost/ByteSize.h"
 
 #include <chrono>
 #include <set>
@@ -112,9 +113,9 @@ static LogicalResult refuseAll(MLIRContext *context, ArrayRef<PlannedStep> tried
       least = &step;
   InFlightDiagnostic diagnostic = emitError(UnknownLoc::get(context));
   if (least)
-    diagnostic << "none of the " << tried.size() << " plans for " << devices
-               << " devices that were compiled fits: a device has " << limit << " bytes, and the program of "
-               << describe(*least) << ", which needs the least, takes " << least->neededBytes
+    diagnostic << "no plan for " << devices << " devices that was compiled fits (" << tried.size()
+               << " tried): a device has " << limit << " bytes, and the program of " << describe(*least)
+               << ", which needs the least, takes " << least->neededBytes
                << "; more --memory or --devices, or a smaller --global-batch, would do";
   else
     diagnostic << "no program can be compiled of any of the " << tried.size() << " plans for " << devices
@@ -146,10 +147,10 @@ LogicalResult compilePlanned(MLIRContext *context, const CompileOptions &options
   for (int search = 0; search < kMostSearches; ++search) {
     auto begin = std::chrono::steady_clock::now();
     if (options.progress)
-      options.progress(search == 0
-                           ? "joint search"
-                           : "joint search, with less memory, as the programs take more than was foreseen");
-    FailureOr<PlannedSteps> found = planner.find(memory);
+      options.progress(search == 0 ? "joint search"
+                                   : "joint search within " + cost::roundUpBytes(memory).text +
+                                         ", as the programs take more than was foreseen");
+    FailureOr<PlannedSteps> found = planner.find(memory, /*explains=*/tried.empty());
     if (failed(found)) {
       result.contradicts = true;
       return failure();

@@ -435,7 +435,7 @@ FailureOr<StepPlanner> StepPlanner::create(MLIRContext *context, const PlanTrain
   return StepPlanner(std::make_unique<Parts>(Parts{context, options, std::move(*model)}));
 }
 
-FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes) {
+FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes, bool explains) {
   const PlanTrainingOptions &options = parts->options;
   const factors::FactorGraph &graph = parts->model.reading.graph;
   Location loc = UnknownLoc::get(parts->context);
@@ -456,7 +456,8 @@ FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes) {
   }
   PlannedSteps result;
   if (!found.best) {
-    findWhatIsTooTight(compiled, graph, pricer, found);
+    if (explains)
+      findWhatIsTooTight(compiled, graph, pricer, found);
     result.report = planner::printReport(found, pricer);
     return result;
   }

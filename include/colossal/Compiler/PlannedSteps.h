@@ -62,8 +62,9 @@ public:
   ~StepPlanner();
 
   /// Steps of at most `memoryBytes` a device; 0: what the machine has. Fails, with a diagnostic, where the
-  /// options contradict one another, the model or the machine.
-  mlir::FailureOr<PlannedSteps> find(double memoryBytes);
+  /// options contradict one another, the model or the machine. Where nothing fits, the report says what would
+  /// help, which takes searches of its own, if it `explains`.
+  mlir::FailureOr<PlannedSteps> find(double memoryBytes, bool explains = true);
 
 private:
   struct Parts;
