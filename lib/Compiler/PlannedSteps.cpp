@@ -153,12 +153,12 @@ std::string describeRank(Operation &op) {
   return "[" + text + "]";
 }
 
-/// A pin of the loss, which is no operation of the file, where classes are split: what it computes for each
-/// logit has their dimensions. `choice` has the factor that each of `axes` splits, or -1.
+/// A pin of the loss, which is no operation of the file, where tensor axes split it: what it computes for
+/// each logit has their dimensions. `choice` has the factor that each of `axes` splits, or -1.
 std::string nameLossLayout(const factors::Operation &loss, const planner::UnitLayout::value_type &choice,
                            ArrayRef<std::string> axes, bool hasData) {
   std::string text;
-  bool splitsClasses = false;
+  bool splits = false;
   double classes = 1;
   int dims = 0;
   for (const factors::FactorPosition &place : loss.operands[0].places) {
@@ -168,7 +168,7 @@ std::string nameLossLayout(const factors::Operation &loss, const planner::UnitLa
     std::string on = hasData && factor.perSequence ? "data" : "";
     for (auto [a, axis] : llvm::enumerate(axes))
       if (choice[a] == place.factor) {
-        splitsClasses |= factor.role == "vocabulary";
+        splits = true;
         on += (on.empty() ? "" : "+") + axis;
       }
     int parts = 0, outside = 0; // of the dimension
@@ -180,12 +180,13 @@ std::string nameLossLayout(const factors::Operation &loss, const planner::UnitLa
       text += (text.empty() ? "" : ",") + ("d" + std::to_string(place.dim)) +
               (parts > 1 ? "." + std::to_string(outside) : "") + ":" + on;
   }
-  if (!splitsClasses)
+  if (!splits)
     return "";
   std::string shape = "[";
   for (int d = 1; d < dims; ++d)
     shape += "-,";
-  return "?" + outline::escapeName(loss.name) + "=" + text + shape +
+  const std::string gradient = outline::escapeName(outline::nameGradient("")); // has it, too
+  return "?" + outline::escapeName(loss.name) + "(" + gradient + ")?=" + text + shape +
          std::to_string(static_cast<int64_t>(classes)) + "]";
 }
 

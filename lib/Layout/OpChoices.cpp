@@ -311,23 +311,51 @@ std::string OpChoicesBuilder::listWidths(Operation *op) const {
 
 Operation *OpChoicesBuilder::findForward(Operation *op) {
   const StringRef name = outline::nameOfGradient(outline::getFirstName(op->getLoc()));
-  if (name.empty() || !(hasMatchedGradient(op) || isa<AttentionGradientOp, SegmentSumOp>(op)))
+  const bool isHeavy = hasMatchedGradient(op) || isa<AttentionGradientOp, SegmentSumOp>(op);
+  if (name.empty() || !(isHeavy || isa<ElementwiseOp, ReduceOp>(op)))
     return nullptr;
   auto function = op->getParentOfType<func::FuncOp>();
   auto [at, isNew] = named.try_emplace(function);
   if (isNew) {
     at->second.unique = getUniqueNames(function);
-    for (Operation &other : function.front())
-      if (hasMatchedGradient(&other) || isa<AttentionOp, GatherOp>(other))
-        if (auto [known, isFirst] =
-                at->second.heavy.try_emplace(outline::getFirstName(other.getLoc()), &other);
-            !isFirst)
+    for (Operation &other : function.front()) {
+      const bool isNormalization = isa<NormalizeOp>(other);
+      if (isNormalization || hasMatchedGradient(&other) || isa<AttentionOp, GatherOp>(other)) {
+        auto &ops = isNormalization ? at->second.normalizations : at->second.heavy;
+        if (auto [known, isFirst] = ops.try_emplace(outline::getFirstName(other.getLoc()), &other); !isFirst)
           known->second = nullptr;
+      }
+    }
   }
+  if (!isHeavy)
+    return at->second.normalizations.lookup(name);
   Operation *forward = at->second.heavy.lookup(name);
   const bool isOfKind = forward && hasMatchedGradient(forward) == hasMatchedGradient(op) &&
                         isa<GatherOp>(forward) == isa<SegmentSumOp>(op);
   return isOfKind ? forward : nullptr;
+}
+
+/// What computes the gradient of a normalization, each element or a sum of them by itself, has the dimensions
+/// of what is normalized: each lies over the axes that `asked` puts it on there. None where it has others.
+static std::optional<Assignment> matchDims(const FactorRule &from, const Assignment &asked,
+                                           const FactorRule &to, const TensorFactors &own) {
+  const TensorFactors &dims = from.results[0];
+  if (own.size() != dims.size())
+    return std::nullopt;
+  Assignment matched(to.factors.size());
+  for (auto [dim, ownDim] : llvm::zip_equal(dims, own))
+    for (auto [i, part] : llvm::enumerate(dim)) {
+      if (asked[part].empty())
+        continue;
+      // The outermost parts lie alike, however the rest is cut.
+      const bool isAlike =
+          i < ownDim.size() &&
+          (i == 0 || (dim.size() == ownDim.size() && from.factors[part].size == to.factors[ownDim[i]].size));
+      if (!isAlike || to.factors[ownDim[i]].kind == FactorKind::Whole)
+        return std::nullopt;
+      matched[ownDim[i]] = asked[part];
+    }
+  return matched;
 }
 
 std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op,
@@ -347,6 +375,14 @@ std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op,
       last = &pin;
   if (!last)
     return std::nullopt;
+  if (isa<NormalizeOp>(forward)) {
+    // Of a parameter's gradient, once it is summed up, the search decides.
+    Value read = isa<ReduceOp>(op) ? op->getOperand(0) : op->getResult(0);
+    if (getTensor(read).getShape() != getTensor(forward->getResult(0)).getShape())
+      return std::nullopt;
+    return matchDims(from.rule, *last->getAssignment(from), to.rule,
+                     isa<ReduceOp>(op) ? to.rule.operands[0] : to.rule.results[0]);
+  }
   if (!hasMatchedGradient(forward)) {
     std::optional<Assignment> asked = last->getAssignment(to);
     // Where ranks look up the same rows, each may add up a part of their width.
@@ -399,6 +435,21 @@ static bool convertsForAnother(Operation *op) {
   return isOther(op->getOperand(0).getDefiningOp()) || llvm::any_of(op->getUsers(), isOther);
 }
 
+/// The node that alone reads what `op` widens, if it does: fewer bits are moved where it lies as that. Else
+/// "".
+static std::string nameReaderOfWidened(Operation *op) {
+  auto conversion = dyn_cast<ElementwiseOp>(op);
+  if (!conversion || conversion.getKind() != ElementwiseKind::Cast || op->use_empty())
+    return "";
+  auto bits = [](Value value) { return getTensor(value).getElementTypeBitWidth(); };
+  if (bits(op->getResult(0)) <= bits(op->getOperand(0)))
+    return "";
+  const StringRef name = outline::getFirstName((*op->user_begin())->getLoc());
+  const bool isAlone = llvm::all_of(
+      op->getUsers(), [&](Operation *user) { return outline::getFirstName(user->getLoc()) == name; });
+  return isAlone ? name.str() : "";
+}
+
 std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, StringRef name,
                                                               StringRef programName, std::vector<Pin> &pins) {
   const RefinedRule &refined = getRule(op);
@@ -430,14 +481,17 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
   ShardingAttr pinnedResult;
   const Pin *resultPin = nullptr;
   const bool isConversion = convertsForAnother(op);
+  const std::vector<std::string> reader{nameReaderOfWidened(op)};
   auto ask = [&](bool isCopy) {
     for (Pin &pin : pins) {
       // Which of several operations of one name is made again its number does not tell.
-      if (!pin.matches(isCopy && pin.isOptional ? ArrayRef(names).drop_back(2) : ArrayRef(names)))
+      const bool isOfReader = pin.shape && !reader.front().empty() && pin.matches(reader);
+      if (!isOfReader &&
+          !pin.matches(isCopy && pin.isOptional ? ArrayRef(names).drop_back(2) : ArrayRef(names)))
         continue;
       if (pin.isOptional && pin.keepsSums() && !deferring.contains(op))
         continue;
-      if (isConversion && pin.form == Pin::Form::Factors)
+      if (isConversion && pin.form == Pin::Form::Factors && !isOfReader)
         continue;
       if (pin.shape && (op->getNumResults() == 0 || !pin.isOfShape(getTensor(op->getResult(0)).getShape())))
         continue;

@@ -123,15 +123,15 @@ private:
   llvm::DenseMap<mlir::Operation *, const factors::Operation *> described; ///< in `programs`
   /// Puts the loop axis where it stands in all layouts of `op`, before the axes that split a turn's part.
   void addLoopAxis(mlir::Operation *op, dist::Assignment &assignment) const;
-  /// The op whose gradient, or the gradient of one of whose operands, `op` is, if that is a contraction, a
-  /// convolution, an attention or a lookup; null of others.
+  /// The op whose gradient, or the gradient of one of whose operands, `op` is or is a step of, if that is a
+  /// contraction, a convolution, an attention, a lookup or a normalization; null of others.
   mlir::Operation *findForward(mlir::Operation *op);
   /// What Pin::Form::Forward means for `op`: each factor over the axes that pins of the op whose gradient it
   /// is put it on. None where there is no such op, no such pin, or factors are cut otherwise.
   std::optional<dist::Assignment> getForwardAssignment(mlir::Operation *op, const std::vector<Pin> &pins);
   /// By function: these by their first names (null: several have it), and the names of all ops.
   struct Named {
-    llvm::StringMap<mlir::Operation *> heavy;
+    llvm::StringMap<mlir::Operation *> heavy, normalizations;
     llvm::DenseMap<mlir::Operation *, std::string> unique;
   };
   llvm::DenseMap<mlir::Operation *, Named> named; ///< filled when it is first asked for

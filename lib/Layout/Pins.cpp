@@ -57,6 +57,8 @@ std::optional<Assignment> Pin::getAssignment(const RefinedRule &refined) const {
     unsigned index = found - names.begin();
     if (refined.rule.factors[index].kind == FactorKind::Whole)
       return std::nullopt;
+    if (shape && refined.rule.factors[index].size == 1) // of many ops that it speaks of, some broadcast
+      continue;
     assignment[index].assign(axes.begin(), axes.end());
   }
   return assignment;

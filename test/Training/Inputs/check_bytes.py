@@ -241,6 +241,18 @@ def of_stages():
         assert set(sent) == set(planned) and all(abs(sent[kind] - planned[kind]) <= MOST_SCALARS for kind in sent), (sent, planned)
 
 
+def of_two_tensor_axes():
+    """Of memory that leaves only two axes of tensor ranks: the loss and the gradients of normalizations lie as the plan says, and logits move before they are widened."""
+    for memory, *options in ((1060420, "--precision", "f32"), (1127246, "--precision", "bf16")):
+        got = output("colossal-compile", models / "gpt2/model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
+                     "--global-batch", 8, "--dim", "seq=32", "--devices", 4, "--memory", memory, *options, "--json", "-q", "-o", folder / "step.cplan")
+        sent, planned = sums(got["programs"][0]["traffic"], "bytes"), by_kind(got)
+        print(f"GPT-2 {' '.join(options)}, {got['training_plan']['mesh']}: planned {planned}, the program's {sent}")
+        assert got["training_plan"]["mesh"] == "model=2,model2=2", got["training_plan"]["mesh"]
+        for kind in {*sent, *planned}:
+            assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (options, kind)
+
+
 def as_run():
     data = models / "mlp/batch32/inputs.npz"
     for options in (["--mesh", "data=2,model=2", "--zero", "1"], ["--mesh", "stage=2,data=2", "--microbatches", "4", "--zero", "3"], ["--devices", "4"]):
@@ -264,5 +276,6 @@ of_normalized_convolutions()
 of_what_is_made_again()
 of_sums_and_lookups()
 of_mixed_meshes()
+of_two_tensor_axes()
 of_stages()
 as_run()
