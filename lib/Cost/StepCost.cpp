@@ -136,7 +136,8 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
         if (sum.bytes + sum.spread > 0 && !reduced[shape.stageOf(static_cast<int>(c))].insert(number).second)
           stage.reduction.add(-1, sum);
       stage.computed += amount * cost.computed.of(shape.microbatches);
-      if (shape.zero < 3 || shape.data * shape.context == 1 || shape.movesStateOnce())
+      if (shape.microbatches > 1 &&
+          (shape.zero < 3 || shape.data * shape.context == 1 || shape.movesStateOnce()))
         stage.computed += amount * cost.takenApart;
       for (auto [number, bytes] : cost.sharedComputed)
         if (computed[shape.stageOf(static_cast<int>(c))].insert(number).second)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace colossal::cost {
 
@@ -29,12 +30,59 @@ double StepCost::exchangedTransient(const StepShape &shape, const UnitCost &cost
          ofHalf * (cost.exchangedHalfTransientBytes - cost.exchangedTransientBytes);
 }
 
+/// What it takes with the gradients that ranks exchange meanwhile, behind the unit `behind` (null: none):
+/// without them it takes `alone`.
+HeldBytes StepCost::heldBytes(const StepShape &shape, const UnitCost &cost, const UnitCost *behind,
+                              const HeldBytes &alone) const {
+  HeldBytes held;
+  const auto &moments = types.narrow > 0 && shape.zero < 3 ? cost.heldNarrow : cost.held;
+  for (std::size_t begun = 0; begun < moments.size(); ++begun) {
+    const double left = behind && begun < behind->leftBytes.size() ? behind->leftBytes[begun] : 0;
+    held.most = std::max(held.most, moments[begun].most + left);
+    held.turn = std::max(held.turn, moments[begun].turn + left);
+    held.once = std::max(held.once, moments[begun].once + left);
+  }
+  if (held.most == HeldBytes::kNone) // none are known
+    return alone;
+  held.turn += alone.turn - cost.turnTransientBytes;
+  held.once += alone.once - cost.onceTransientBytes;
+  return held;
+}
+
 /// What the backward pass of chunk `c`, whose units end before `unit`, takes beside what microbatches keep.
 void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
                             StageState &stage) const {
-  const bool splits = splitsBackward(shape.schedule), isPipelined = shape.isUnrolled();
-  if (shape.isMergedIntoNext(c))
+  // Convolutions' gradients are turned, and so scattered, at once: where it takes too much that they stay
+  // meanwhile (Schedule's overlapAndPlace), nothing goes on beside their exchanges.
+  double parameters = 0, convolved = 0;
+  for (std::size_t at = unit - order.parts[c]; at < unit; ++at) {
+    parameters += order.kinds[order.units[at]].parameters;
+    convolved += order.kinds[order.units[at]].convolved;
+  }
+  const double ranks = shape.data * shape.context;
+  if (!shape.isOnce() || !shape.asCompiled || ranks == 1 || 2 * convolved < parameters) {
+    addTransient(shape, order, c, unit, stage, true);
     return;
+  }
+  constexpr double kShareOfMemory = 32;
+  StageState alone = stage;
+  const double saved = addTransient(shape, order, c, unit, stage, true);
+  addTransient(shape, order, c, unit, alone, false);
+  auto all = [&](const StageState &state) {
+    return saved + state.transient + std::max(0.0, state.made) * types.gradient / ranks;
+  };
+  if (all(stage) > all(alone) * (1 + 1 / kShareOfMemory))
+    stage = std::move(alone);
+}
+
+/// The same, and what microbatches keep; `holds`: gradients stay while ranks exchange them.
+double StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
+                              StageState &stage, bool holds) const {
+  const bool splits = splitsBackward(shape.schedule), isPipelined = shape.isUnrolled();
+  // What tensor ranks add up is little.
+  const bool isHeld = holds && shape.asCompiled && shape.data * shape.context > 1;
+  if (shape.isMergedIntoNext(c))
+    return 0;
   std::size_t units = order.parts[c];
   if (c > 0 && shape.isMergedIntoNext(c - 1))
     units += order.parts[c - 1];
@@ -83,14 +131,17 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     const double turn = cost.turnTransientBytes + (isOnce ? cost.againComputedInTurns : 0),
                  once = cost.onceTransientBytes + (isOnce ? cost.againComputed : 0);
     const double part = gradient * kept(cost), lasting = part / types.gradient;
+    const HeldBytes alone{cost.transientBytes, turn, once};
+    const UnitCost *behind = i > 1 ? &order.kinds[order.units[at + 1]] : nullptr;
+    const HeldBytes whole = isHeld ? heldBytes(shape, cost, behind, alone) : alone;
     auto atPeak = [&](double beside) { // less what is not made yet of what has been made in the end
-      const double all = (1 - lasting) * beside + lasting * (once + cost.parameters * types.gradient);
+      const double all = (1 - lasting) * beside + lasting * (whole.once + cost.parameters * types.gradient);
       return std::min(beside, all - (cost.parameters - cost.largest) * part);
     };
     double transient =
         isFixed       ? (splits ? cost.fixedWeightTransientBytes : cost.fixedTransientBytes)
         : splits      ? cost.weightTransientBytes
-        : isScattered ? scatteredTransient(shape, cost, atPeak(turn), atPeak(cost.transientBytes))
+        : isScattered ? scatteredTransient(shape, cost, atPeak(whole.turn), atPeak(whole.most))
         : isOnce      ? once
         : isExchanged ? scatteredTransient(shape, cost, exchangedTransient(shape, cost), cost.transientBytes)
         : isAdded     ? cost.turnTransientBytes
@@ -139,7 +190,9 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     reach(transient - freed + (isFixed && !splits ? ofTurn : 0),
           isScattered ? std::min(cost.largest * kept(cost), cost.parameters * kept(cost) - addedKept) : 0);
     if (isScattered && cost.shared.empty()) // from whole into its part
-      reach((1 - lasting) * cost.scatteredTransientBytes + lasting * cost.onceScatteredTransientBytes -
+      reach(std::max(isHeld ? (1 - lasting) * cost.heldScatteredBytes : 0.0,
+                     (1 - lasting) * cost.scatteredTransientBytes +
+                         lasting * cost.onceScatteredTransientBytes) -
             freed);
     freed -= unread;
     // Elements of a gradient that is whole beside what the unit leaves. (A table's that units behind have
@@ -177,6 +230,8 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
           }
     if (!isFixed)
       freed += order.amount(at) * held + (cost.narrowsAgain ? 0 : gone);
+    if (!holds) // what nothing turns is whole until the update
+      freed -= std::max(0.0, cost.parameters - cost.convolved - added) * (types.gradient - part);
     if (isScattered) { // from whole into its part
       reach(scattered * types.gradient - freed);
       for (auto [number, held] : cost.shared) // a table's, once the last has added to it
@@ -201,6 +256,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   }
   // Masks that others keep are counted with what they save.
   stage.transient = std::max(stage.transient, most + (isFixed ? 0 : masks));
+  return saved;
 }
 
 StageMemory StepCost::state(const StepShape &shape, const StageState &stage) const {

@@ -25,6 +25,7 @@ private:
     int users = 0;
   };
   void send(const WalkedOp &op);
+  void hold(const WalkedOp &op);
   void look(double more = 0, double part = 0);
   int add(double bytes);
   void give(int tensor, int buffer);
@@ -56,8 +57,13 @@ private:
   std::vector<bool> isGone;                    ///< by value
   std::vector<bool> isInParts;                 ///< by tensor: what goes on with its gradient puts it together
   double alive = 0, kept = 0, made = 0, all = 0; ///< made: gradients of parameters
-  double sent = 0;        ///< of the last parameter's gradient, which ranks may still exchange
-  double sentParts = 0;   ///< of it, what each gets a part of
+  double sent = 0;      ///< of the last parameter's gradient, which ranks may still exchange
+  double sentParts = 0; ///< of it, what each gets a part of
+  /// The last exchanges of parameters' gradients, which stay whole until so many more have begun.
+  std::array<double, cost::kExchangesUnderWay> heldParts{};
+  std::size_t exchanges = 0;
+  double held = 0;        ///< their sum
+  double narrow = 0;      ///< of parameters whose products are done
   double underWay = 0;    ///< bytes of gradients that ranks are exchanging
   bool isInFirst = false; ///< the walk has come to the first segment
   bool isAtHead = false;  ///< the walk has come to a loss that is not in parts, and to no product yet
@@ -97,12 +103,32 @@ void Walker::look(double more, double part) {
   peak.exchanged = std::max(peak.exchanged, beside + part + sent);
   peak.exchangedHalf = std::max(peak.exchangedHalf, beside + part + sent + sentParts / 2);
   peak.once = std::max(peak.once, beside + made - all);
+  auto reach = [&](cost::HeldBytes &most, double more) {
+    most.most = std::max(most.most, beside + more);
+    most.turn = std::max(most.turn, beside + more + part);
+    most.once = std::max(most.once, beside + more + made - all);
+  };
+  const std::size_t begun = std::min(exchanges, heldParts.size());
+  reach(peak.held[begun], held);
+  reach(peak.heldNarrow[begun], held - narrow);
+}
+
+/// What an operation has made stays until more exchanges than are under way at a time have begun.
+void Walker::hold(const WalkedOp &op) {
+  for (int i = 0; i < op.exchanges; ++i) {
+    double &part = heldParts[exchanges++ % heldParts.size()];
+    held -= part;
+    part = i == 0 ? op.parameterGradients - op.unsent : 0;
+    held += part;
+  }
 }
 
 /// From now on ranks exchange what the operation has made.
 void Walker::send(const WalkedOp &op) {
   if (op.parameterGradients <= 0)
     return;
+  hold(op);
+  narrow += op.kind == WalkedOp::Contraction ? op.parameterGradients * walk.narrow : 0;
   sent = op.parameterGradients;
   sentParts = sent - op.unsent;
 }
@@ -307,8 +333,10 @@ void Walker::contract(std::size_t at) {
   const bool isLate = std::any_of(op.operands.begin(), op.operands.end(),
                                   [&](int operand) { return makesNext(operand) || isStretched(operand); });
   const bool goesOn = std::any_of(op.operands.begin(), op.operands.end(), makesNext);
+  const double heldBefore = held;
   auto scatter = [&] {
     const double whole = alive - kept + op.parameterGradients;
+    peak.scatteredHeld = std::max(peak.scatteredHeld, whole + heldBefore - narrow);
     peak.scattered = std::max(peak.scattered, whole);
     peak.scatteredOnce = std::max(peak.scatteredOnce, whole + made - all);
   };
@@ -465,6 +493,9 @@ BackwardWalk::Peak Walker::run() {
       --open[operand];
   }
   look();
+  for (std::size_t more = 0; more < peak.left.size(); ++more)
+    for (std::size_t e = exchanges - std::min(exchanges, heldParts.size() - more); e < exchanges; ++e)
+      peak.left[more] += heldParts[e % heldParts.size()];
   return peak;
 }
 

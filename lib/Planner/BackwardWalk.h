@@ -4,6 +4,9 @@
 #ifndef COLOSSAL_PLANNER_BACKWARDWALK_H
 #define COLOSSAL_PLANNER_BACKWARDWALK_H
 
+#include "colossal/Cost/StepCost.h"
+
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <vector>
@@ -35,6 +38,7 @@ struct WalkedOp {
   bool copiesGradient = false;   ///< it is one of its result's gradient, not of what it read
   double parameterGradients = 0; ///< bytes that the gradients of its parameters take from now on
   double unsent = 0; ///< of these, those which ranks do not exchange before another unit has added its part
+  int exchanges = 0; ///< that bring these to where they are updated
   double scores = 0; ///< of an attention: bytes of all that it makes again at a time
   bool isInParts = false; ///< it does that for some queries at a time
   int mask = -1;          ///< an attention's trained mask: a tensor, also among `operands`
@@ -62,6 +66,7 @@ struct BackwardWalk {
   std::vector<WalkedValue> values;
   std::vector<int> outputs; ///< whose gradients are there from the beginning
   double loss = 0;          ///< bytes that are there until the first kernel has run
+  double narrow = 0; ///< bytes of a parameter's copy that products read, in those of its gradient; 0: none
 
   struct Peak {
     double beside = 0; ///< the most bytes on top of all values that are kept
@@ -77,7 +82,11 @@ struct BackwardWalk {
     /// Where the first product's parameters get their gradients, and not by parts: the most until then, and
     /// the gradients.
     double head = 0, headGradients = 0;
-    double scattered = 0; ///< with a parameter's gradient once it is made, which ranks then scatter
+    /// As cost::UnitCost has them.
+    std::array<cost::HeldBytes, cost::kExchangesUnderWay + 1> held, heldNarrow;
+    std::array<double, cost::kExchangesUnderWay> left{};
+    double scatteredHeld = 0; ///< as `scattered`, with those before it, and without the narrow copies
+    double scattered = 0;     ///< with a parameter's gradient once it is made, which ranks then scatter
     /// The same with the parameters' gradients that are made, less all of them.
     double scatteredOnce = -std::numeric_limits<double>::infinity();
     double once = -std::numeric_limits<double>::infinity(); ///< the same with the parameters' gradients, less

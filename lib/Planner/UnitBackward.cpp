@@ -129,6 +129,7 @@ BackwardWalk UnitLayouts::withoutWeights(BackwardWalk walk, const std::map<int, 
       walk.bytes[t] = 0;
   for (WalkedOp &op : walk.ops) {
     op.parameterGradients = op.earlier = op.copied = op.besideWeights = 0;
+    op.exchanges = 0;
     for (int result : op.results)
       op.taken = waits[result] ? 0 : op.taken;
     if (op.kind == WalkedOp::Scaling)
@@ -358,6 +359,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
                                            const std::vector<Exchanged> &exchanged,
                                            double &sourceBytes) const {
   BackwardWalk walk;
+  walk.narrow = types.activation < kWide ? types.activation / types.gradient : 0;
   walk.bytes.reserve(kind.tensors.size());
   walk.ops.reserve(kind.operations.size());
   for (std::size_t t = 0; t < kind.tensors.size(); ++t)
@@ -402,6 +404,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
             tensor.stored * types.gradient *
             share(op.operands[o].tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
         walked.parameterGradients += gradient;
+        walked.exchanges += gradient > 0;
         // A table's waits for what looking up in it adds, unless positions are split.
         walked.unsent += tensor.shared >= 0 && op.kind == Operation::Contraction && !isContext ? gradient : 0;
       }

@@ -515,6 +515,15 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   cost.forwardBytes = forwardBytes(lies);
   cost.transientBytes = made + peak.beside;
   cost.turnTransientBytes = made + peak.turn;
+  auto onTop = [&](auto moments) {
+    for (cost::HeldBytes &held : moments)
+      held = {made + held.most, made + held.turn, made + held.once};
+    return moments;
+  };
+  cost.held = onTop(peak.held);
+  cost.heldNarrow = onTop(peak.heldNarrow);
+  cost.leftBytes = peak.left;
+  cost.heldScatteredBytes = made + peak.scatteredHeld;
   cost.exchangedTransientBytes = made + peak.exchanged;
   cost.exchangedHalfTransientBytes = made + peak.exchangedHalf;
   cost.scatteredTransientBytes = made + peak.scattered;

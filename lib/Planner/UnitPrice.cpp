@@ -154,7 +154,7 @@ int UnitLayouts::findLossProduct() const {
 /// What the operations do, and what parameters a rank holds for them. Empty, or what is wrong.
 std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const {
   std::map<int, double> parameters, frozen; // per tensor: elements on a rank
-  std::set<int> read, readAgain, narrowed, multiplied;
+  std::set<int> read, readAgain, narrowed, multiplied, convolved;
   const int product = findLossProduct();
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     int op = static_cast<int>(i);
@@ -187,6 +187,9 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
           narrowed.insert(tensor);
         if (kind.operations[i].kind == Operation::Contraction)
           multiplied.insert(tensor);
+        if (std::any_of(kind.operations[i].factors.begin(), kind.operations[i].factors.end(),
+                        [](const Factor &factor) { return factor.role == "in_channels"; }))
+          convolved.insert(tensor);
       }
     }
   }
@@ -209,6 +212,7 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
     cost.readAgain += again;
     cost.narrowedAgain += narrowedAgain;
     cost.largest = std::max(cost.largest, held);
+    cost.convolved += convolved.count(tensor) ? held : 0;
     if (t.shared >= 0 && again > 0)
       cost.sharedReadAgain[t.shared] += again;
     if (t.shared >= 0 && narrowedAgain > 0)

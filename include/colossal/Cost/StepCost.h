@@ -9,6 +9,9 @@
 #include "colossal/Cost/PipelineSchedule.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -44,6 +47,18 @@ struct GradientReduction {
   }
 };
 
+/// Exchanges of parameters' gradients that are under way at a time: what ranks scatter stays whole until so
+/// many more have begun.
+constexpr std::size_t kExchangesUnderWay = 4;
+
+/// Bytes of a unit's backward pass in a step of one microbatch, with such gradients.
+struct HeldBytes {
+  static constexpr double kNone = -std::numeric_limits<double>::infinity();
+  double most = kNone;
+  double turn = kNone; ///< with each parameter's gradient while it is made
+  double once = kNone; ///< with gradients as they come, less all of them
+};
+
 /// What one unit takes, on one rank, for one microbatch.
 struct UnitCost {
   double forward = 0, backward = 0, weightGradient = 0; ///< s; backward has the recompute
@@ -63,6 +78,12 @@ struct UnitCost {
   double transientBytes = 0;   ///< on top while the backward pass runs
   /// The same with a microbatch's part of each parameter's gradient, until it is added up.
   double turnTransientBytes = 0;
+  /// Where ranks scatter gradients: before the unit has begun an exchange, after the first, and so on; the
+  /// same where the narrow copies that products have read are gone; and of what it leaves under way, what
+  /// lies there while units before it have begun none, one, ...
+  std::array<HeldBytes, kExchangesUnderWay + 1> held, heldNarrow;
+  std::array<double, kExchangesUnderWay> leftBytes{};
+  double heldScatteredBytes = 0; ///< once a gradient is made, which ranks then scatter, with those before it
   double exchangedTransientBytes = 0;     ///< the same where ranks exchange that part while the next is made
   double exchangedHalfTransientBytes = 0; ///< and where each of two ranks gets its half of it beside
   double scatteredTransientBytes = 0;     ///< with such a part once it is made, which ranks then scatter
@@ -101,6 +122,7 @@ struct UnitCost {
   std::map<int, ComputedBytes> sharedComputed; ///< the same of what several units read, by shared number
   double parameters = 0;                       ///< elements stored on a rank
   double largest = 0;                          ///< of the largest parameter
+  double convolved = 0;                        ///< of `parameters`, those of convolutions
   double narrowed = 0;                         ///< of them, read by products, which may take a narrow copy
   /// Of `narrowed`, tables in which rows are looked up alone: the backward pass reads no copy of theirs.
   double narrowedTables = 0;
@@ -313,10 +335,14 @@ public:
 
 private:
   double exchangedTransient(const StepShape &shape, const UnitCost &cost) const;
+  HeldBytes heldBytes(const StepShape &shape, const UnitCost &cost, const UnitCost *behind,
+                      const HeldBytes &alone) const;
   double scatteredTransient(const StepShape &shape, const UnitCost &cost, double whole, double without) const;
   /// Raises `stage.transient` to what the backward pass of chunk `c` takes, whose units end before `unit`.
   void addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
                     StageState &stage) const;
+  double addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
+                      StageState &stage, bool holds) const;
   struct Beside;
   /// By how much kernels of `compute` seconds take longer for what is moved beside them in `moved`.
   double lengthening(double compute, double moved) const;
