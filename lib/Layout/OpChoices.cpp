@@ -309,12 +309,7 @@ std::string OpChoicesBuilder::listWidths(Operation *op) const {
   return text;
 }
 
-Operation *OpChoicesBuilder::findForward(Operation *op) {
-  const StringRef name = outline::nameOfGradient(outline::getFirstName(op->getLoc()));
-  const bool isHeavy = hasMatchedGradient(op) || isa<AttentionGradientOp, SegmentSumOp>(op);
-  if (name.empty() || !(isHeavy || isa<ElementwiseOp, ReduceOp>(op)))
-    return nullptr;
-  auto function = op->getParentOfType<func::FuncOp>();
+OpChoicesBuilder::Named &OpChoicesBuilder::getNamed(func::FuncOp function) {
   auto [at, isNew] = named.try_emplace(function);
   if (isNew) {
     at->second.unique = getUniqueNames(function);
@@ -327,9 +322,18 @@ Operation *OpChoicesBuilder::findForward(Operation *op) {
       }
     }
   }
+  return at->second;
+}
+
+Operation *OpChoicesBuilder::findForward(Operation *op) {
+  const StringRef name = outline::nameOfGradient(outline::getFirstName(op->getLoc()));
+  const bool isHeavy = hasMatchedGradient(op) || isa<AttentionGradientOp, SegmentSumOp>(op);
+  if (name.empty() || !(isHeavy || isa<ElementwiseOp, ReduceOp>(op)))
+    return nullptr;
+  const Named &ops = getNamed(op->getParentOfType<func::FuncOp>());
   if (!isHeavy)
-    return at->second.normalizations.lookup(name);
-  Operation *forward = at->second.heavy.lookup(name);
+    return ops.normalizations.lookup(name);
+  Operation *forward = ops.heavy.lookup(name);
   const bool isOfKind = forward && hasMatchedGradient(forward) == hasMatchedGradient(op) &&
                         isa<GatherOp>(forward) == isa<SegmentSumOp>(op);
   return isOfKind ? forward : nullptr;
@@ -435,19 +439,32 @@ static bool convertsForAnother(Operation *op) {
   return isOther(op->getOperand(0).getDefiningOp()) || llvm::any_of(op->getUsers(), isOther);
 }
 
-/// The node that alone reads what `op` widens, if it does: fewer bits are moved where it lies as that. Else
-/// "".
-static std::string nameReaderOfWidened(Operation *op) {
+/// Whether `op` widens what it takes: fewer bits are moved where it lies as what reads it.
+static bool widens(Operation *op) {
   auto conversion = dyn_cast<ElementwiseOp>(op);
   if (!conversion || conversion.getKind() != ElementwiseKind::Cast || op->use_empty())
-    return "";
+    return false;
   auto bits = [](Value value) { return getTensor(value).getElementTypeBitWidth(); };
-  if (bits(op->getResult(0)) <= bits(op->getOperand(0)))
-    return "";
-  const StringRef name = outline::getFirstName((*op->user_begin())->getLoc());
-  const bool isAlone = llvm::all_of(
-      op->getUsers(), [&](Operation *user) { return outline::getFirstName(user->getLoc()) == name; });
-  return isAlone ? name.str() : "";
+  return bits(op->getResult(0)) > bits(op->getOperand(0));
+}
+
+OpChoicesBuilder::Reader OpChoicesBuilder::findReader(Operation *op) {
+  if (!widens(op))
+    return {};
+  Operation *user = *op->user_begin();
+  const StringRef name = outline::getFirstName(user->getLoc());
+  auto isOfNode = [&](Operation *other) { return outline::getFirstName(other->getLoc()) == name; };
+  if (!llvm::all_of(op->getUsers(), isOfNode))
+    return {};
+  const bool isAlike = op->hasOneUse() && isa<ElementwiseOp>(user) &&
+                       getTensor(user->getResult(0)).getShape() == getTensor(op->getResult(0)).getShape();
+  if (!isAlike)
+    return {{name.str()}, /*isAlike=*/false};
+  auto function = op->getParentOfType<func::FuncOp>();
+  Reader reader{getNames(user->getLoc()), /*isAlike=*/true};
+  reader.names.push_back(getNamed(function).unique.lookup(user));
+  reader.names.push_back((reader.names.back() + "@" + function.getName()).str());
+  return reader;
 }
 
 std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, StringRef name,
@@ -481,11 +498,12 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
   ShardingAttr pinnedResult;
   const Pin *resultPin = nullptr;
   const bool isConversion = convertsForAnother(op);
-  const std::vector<std::string> reader{nameReaderOfWidened(op)};
+  const Reader reader = findReader(op);
   auto ask = [&](bool isCopy) {
     for (Pin &pin : pins) {
       // Which of several operations of one name is made again its number does not tell.
-      const bool isOfReader = pin.shape && !reader.front().empty() && pin.matches(reader);
+      const bool isOfReader = (pin.shape || (reader.isAlike && pin.form == Pin::Form::Factors)) &&
+                              !reader.names.empty() && pin.matches(reader.names);
       if (!isOfReader &&
           !pin.matches(isCopy && pin.isOptional ? ArrayRef(names).drop_back(2) : ArrayRef(names)))
         continue;

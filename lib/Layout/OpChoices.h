@@ -135,6 +135,14 @@ private:
     llvm::DenseMap<mlir::Operation *, std::string> unique;
   };
   llvm::DenseMap<mlir::Operation *, Named> named; ///< filled when it is first asked for
+  Named &getNamed(mlir::func::FuncOp function);
+  /// The op or node that alone reads what an op widens: its names (none: there is none), and whether it is
+  /// one op with the same factors.
+  struct Reader {
+    std::vector<std::string> names;
+    bool isAlike = false;
+  };
+  Reader findReader(mlir::Operation *op);
   double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment,
                             unsigned operand, dist::ShardingAttr sharding, mlir::RankedTensorType type) const;
   /// The factors of `op` that are features to the recipe, with their sizes, for messages.

@@ -539,11 +539,17 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   cost.fixedWeightTransientBytes += made;
   for (const factors::TableUse &use : kind.tables)
     cost.tableParts.push_back(tablePart(use, layout));
+  // What is widened for a loss lies as that takes it.
+  auto given = [&](int tensor) {
+    for (const auto &consumer : info.consumers[tensor])
+      if (types.activation < kWide && isLoss(kind, kind.operations[consumer.op]))
+        return share(tensor, want(consumer.op, consumer.operand, layout[consumer.op]));
+    return share(tensor, lies[tensor]);
+  };
   if (!kind.results.empty())
-    cost.resultShare = share(kind.results.front(), lies[kind.results.front()]);
+    cost.resultShare = given(kind.results.front());
   for (int tensor : kind.results)
-    cost.resultBytes +=
-        bytes(tensor) / types.activation * kind.tensors[tensor].bytes * share(tensor, lies[tensor]);
+    cost.resultBytes += bytes(tensor) / types.activation * kind.tensors[tensor].bytes * given(tensor);
 }
 
 } // namespace colossal::planner
