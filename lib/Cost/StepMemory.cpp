@@ -64,14 +64,13 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     addTransient(shape, order, c, unit, stage, true);
     return;
   }
-  constexpr double kShareOfMemory = 32;
   StageState alone = stage;
   const double saved = addTransient(shape, order, c, unit, stage, true);
   addTransient(shape, order, c, unit, alone, false);
   auto all = [&](const StageState &state) {
     return saved + state.transient + std::max(0.0, state.made) * types.gradient / ranks;
   };
-  if (all(stage) > all(alone) * (1 + 1 / kShareOfMemory))
+  if (all(stage) > all(alone) * (1 + 1.0 / kExchangeShareOfMemory))
     stage = std::move(alone);
 }
 

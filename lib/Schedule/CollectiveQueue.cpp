@@ -1,6 +1,7 @@
 //===- CollectiveQueue.cpp - collectives beside independent work ------------===//
 #include "CollectiveQueue.h"
 
+#include "colossal/Cost/ExchangeQueue.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -13,8 +14,6 @@ using namespace colossal::schedule;
 static constexpr int64_t kLeastWork = 64 << 10;
 /// Multiplications that take about as long as one byte of memory, on a CPU's core; GPUs do many more.
 static constexpr int64_t kProductsOfByte = 4;
-/// Collectives that are issued on the queue before one of them must have ended.
-static constexpr size_t kUnderWay = 4;
 
 static bool isCollective(const Instruction &instruction) {
   return instruction.communicates && instruction.queue == 0;
@@ -285,8 +284,8 @@ void Overlap::holdOperands() {
   for (size_t number = 0; number < issued.size(); ++number) {
     const Instruction &collective = instructions[issued[number]];
     int64_t until = std::min(findAfter(collective, issued[number] + 1), size - 1);
-    if (number + kUnderWay < issued.size())
-      until = std::min(until, issued[number + kUnderWay]);
+    if (number + colossal::cost::kExchangesUnderWay < issued.size())
+      until = std::min(until, issued[number + colossal::cost::kExchangesUnderWay]);
     for (const Access &access : collective.accesses)
       if (access.storage < kWeightBase)
         instructions[until].holds.push_back(access.storage);

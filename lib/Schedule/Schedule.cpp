@@ -7,6 +7,7 @@
 #include "PassUnrolling.h"
 #include "Shared.h"
 
+#include "colossal/Cost/ExchangeQueue.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Pipeline.h"
 #include "dialects/Dist/Stages.h"
@@ -303,7 +304,7 @@ static OwnBytes placeProgram(Program &program, int64_t alignment) {
 
 /// Collectives go ahead of their use as far as that takes little memory: gathers two uses ahead, or none.
 static OwnBytes overlapAndPlace(Program &program, int64_t alignment) {
-  constexpr int64_t kUsesAhead = 2, kShareOfMemory = 32;
+  constexpr int64_t kUsesAhead = 2;
   auto hasCollectives = [](const std::vector<Instruction> &list) {
     return llvm::any_of(list, [](const Instruction &i) { return i.communicates && i.queue == 0; });
   };
@@ -317,7 +318,7 @@ static OwnBytes overlapAndPlace(Program &program, int64_t alignment) {
     if (!overlapCollectives(overlapped, ahead))
       break;
     const OwnBytes bytes = placeProgram(overlapped, alignment);
-    if (bytes.activations <= least.activations + least.activations / kShareOfMemory) {
+    if (bytes.activations <= least.activations + least.activations / colossal::cost::kExchangeShareOfMemory) {
       program = std::move(overlapped);
       return bytes;
     }

@@ -5,12 +5,12 @@
 #ifndef COLOSSAL_COST_STEPCOST_H
 #define COLOSSAL_COST_STEPCOST_H
 
+#include "colossal/Cost/ExchangeQueue.h"
 #include "colossal/Cost/Operations.h"
 #include "colossal/Cost/PipelineSchedule.h"
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <limits>
 #include <map>
 #include <set>
@@ -47,11 +47,8 @@ struct GradientReduction {
   }
 };
 
-/// Exchanges of parameters' gradients that are under way at a time: what ranks scatter stays whole until so
-/// many more have begun.
-constexpr std::size_t kExchangesUnderWay = 4;
-
-/// Bytes of a unit's backward pass in a step of one microbatch, with such gradients.
+/// Bytes of a unit's backward pass in a step of one microbatch, with the gradients that stay whole while
+/// ranks scatter them.
 struct HeldBytes {
   static constexpr double kNone = -std::numeric_limits<double>::infinity();
   double most = kNone;
