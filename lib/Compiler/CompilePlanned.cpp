@@ -9,6 +9,7 @@
 #include "PlanPhase.h"
 #include "Trials.h"
 #include "colossal/Cost/ByteSize.h"
+#include "dialects/Colossal/Colossal.h"
 
 #include <chrono>
 #include <set>
@@ -139,6 +140,8 @@ LogicalResult compilePlanned(MLIRContext *context, const CompileOptions &options
   FailureOr<Imported> imported = importModel(context, *complete, last);
   if (failed(imported))
     return failure();
+  if (imported->module->walk([](BatchNormalizeOp) { return WalkResult::interrupt(); }).wasInterrupted())
+    planner.setTakesStatistics();
   Attempts attempts(*imported, options, last);
   const uint64_t limit = options.layout.memoryBytes;
   std::set<std::pair<std::string, std::vector<std::string>>> known;

@@ -423,6 +423,7 @@ struct StepPlanner::Parts {
   MLIRContext *context;
   PlanTrainingOptions options;
   ReadModel model;
+  bool takesStatistics = false;
 };
 
 StepPlanner::StepPlanner(std::unique_ptr<Parts> parts) : parts(std::move(parts)) {}
@@ -434,6 +435,10 @@ FailureOr<StepPlanner> StepPlanner::create(MLIRContext *context, const PlanTrain
   if (failed(model))
     return failure();
   return StepPlanner(std::make_unique<Parts>(Parts{context, options, std::move(*model)}));
+}
+
+void StepPlanner::setTakesStatistics() {
+  parts->takesStatistics = true;
 }
 
 FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes, bool explains) {
@@ -449,7 +454,14 @@ FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes, bool explains) {
        {planner::checkTask(pricer, task), planner::checkModel(options.fixed, options.space, graph)})
     if (!wrong.empty())
       return emitError(loc) << wrong;
-  planner::SearchResult found = planner::searchPlans(pricer, task, options.space, options.progress);
+  planner::SearchResult found;
+  if (parts->takesStatistics && options.keepsStatistics && options.space.microbatches == 0) {
+    planner::SearchSpace whole = options.space;
+    whole.microbatches = 1;
+    found = planner::searchPlans(pricer, task, whole, options.progress);
+  }
+  if (!found.best)
+    found = planner::searchPlans(pricer, task, options.space, options.progress);
   if (!found.error.empty()) {
     const std::string fixed = options.fixed.text();
     return emitError(loc) << found.error

@@ -263,6 +263,21 @@ std::string fixParts(const FixedParts &parts, TrainingTask &task, SearchSpace &s
   return fixMicrobatches(parts, task, space);
 }
 
+int countRanks(const std::string &mesh) {
+  const bool isNamed = mesh.find('=') != std::string::npos;
+  std::set<std::string> names;
+  double ranks = 1;
+  for (const std::string &part : split(mesh, isNamed ? ',' : 'x')) {
+    const std::size_t at = isNamed ? part.find('=') : 0;
+    const std::string name = part.substr(0, at);
+    if (isNamed && (at == std::string::npos || !names.insert(name).second ||
+                    std::find(std::begin(kAxes), std::end(kAxes), name) == std::end(kAxes)))
+      return 0;
+    ranks *= parseSize(isNamed ? part.substr(at + 1) : part);
+  }
+  return ranks <= kMostRanks ? static_cast<int>(ranks) : 0;
+}
+
 /// Chunks that a stage has at least.
 static int countChunks(const FixedParts &parts, const SearchSpace &space) {
   const bool isOne = space.schedules.size() == 1;

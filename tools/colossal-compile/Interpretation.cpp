@@ -52,6 +52,24 @@ std::vector<int64_t> parseList(const std::string &text, char separator, const st
   return values;
 }
 
+bool hasManyLengths(const colossal::CompileOptions &compile) {
+  return std::any_of(compile.manyDims.begin(), compile.manyDims.end(),
+                     [](const auto &dim) { return dim.values.size() > 1; });
+}
+
+/// Whether the joint search can be asked for the plan of a training step on a mesh: it knows neither pins nor
+/// the layouts of the papers, and plans for one length. A ZeRO stage without axes that it goes over is
+/// refused later.
+bool canPlanStep(const RawOptions &raw, const Options &options) {
+  const colossal::CompileOptions &compile = options.compile;
+  const bool isNamed = compile.mesh.find('=') != std::string::npos;
+  const bool hasAxes = !isNamed || compile.mesh.find("data=") != std::string::npos ||
+                       compile.mesh.find("context=") != std::string::npos;
+  return !raw.training.empty() && !raw.loss.empty() && compile.layout.recipe.empty() &&
+         compile.layout.pins.empty() && !hasManyLengths(compile) &&
+         (hasAxes || options.training.fixed.zero <= 0);
+}
+
 /// What a program's mesh is searched for, and among how many ranks.
 void interpretDevices(const RawOptions &raw, bool isMeshGiven, Options &options) {
   colossal::CompileOptions &compile = options.compile;
@@ -63,6 +81,12 @@ void interpretDevices(const RawOptions &raw, bool isMeshGiven, Options &options)
   const colossal::planner::FixedParts &fixed = options.training.fixed;
   const bool needsRoles = isMeshGiven && compile.mesh.find('=') == std::string::npos && compile.mesh != "1" &&
                           (fixed.zero > 0 || !fixed.schedule.empty());
+  if (isMeshGiven && options.training.task.devices == 0 && !needsRoles && canPlanStep(raw, options))
+    if (int ranks = colossal::planner::countRanks(compile.mesh); ranks > 1) {
+      options.training.task.devices = ranks;
+      options.isPlanSearched = options.isPlanOptional = true;
+      return;
+    }
   if (options.training.task.devices == 0 && !needsRoles)
     return;
   // The joint search plans a training step, but for the layouts of the papers, which it does not know.
@@ -139,8 +163,13 @@ void interpretSearchedStep(const RawOptions &raw, bool isMeshGiven, Options &opt
   training.fixed.chunks = static_cast<int>(compile.chunks);
   bindStep(raw, options);
   if (std::string wrong = colossal::planner::fixParts(training.fixed, training.task, training.space);
-      !wrong.empty())
-    fail(wrong);
+      !wrong.empty()) {
+    if (!options.isPlanOptional)
+      fail(wrong);
+    options.isPlanSearched = false; // what is wrong with it, or nothing, the layout search says
+    return;
+  }
+  training.keepsStatistics = options.isPlanOptional;
   options.isMeshGiven = isMeshGiven;
   options.compile.devices = training.task.devices;
 }
@@ -209,14 +238,11 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
       if (raw.plan.empty() && !raw.attention.empty() && raw.attention != "fused")
         fail("--attention " + raw.attention +
              ": programs store no scores; leave it out, or give --plan-only, which plans it");
-      const bool hasManyLengths =
-          std::any_of(options.compile.manyDims.begin(), options.compile.manyDims.end(),
-                      [](const auto &dim) { return dim.values.size() > 1; });
       if (options.isPlanSearched)
         interpretSearchedStep(raw, isMeshGiven, options);
-      else if (raw.plan.empty() && !hasManyLengths)
+      else if (raw.plan.empty() && !hasManyLengths(options.compile))
         bindStep(raw, options);
-      options.knowsUnits = raw.plan.empty() && !hasManyLengths;
+      options.knowsUnits = raw.plan.empty() && !hasManyLengths(options.compile);
       return;
     }
     if (!raw.plan.empty())

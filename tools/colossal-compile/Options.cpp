@@ -113,11 +113,13 @@ void addModelOptions(CLI::App &app, RawOptions &raw, Options &options) {
   app.add_option("-o,--output", options.output,
                  "the plan file; default: the model's name with .cplan, in this folder")
       ->check([](const std::string &text) { return text.empty() ? "it is empty" : ""; });
-  app.add_option("--mesh", compile.mesh,
-                 "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1); an axis named stage cuts "
-                 "the model into pipeline stages: stage=2,model=2 (docs/Stages.md); with "
-                 "--plan-only: of data, model, context and stage, those that are fixed, or "
-                 "sizes whose roles are searched");
+  app.add_option(
+      "--mesh", compile.mesh,
+      "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1); an axis named stage cuts "
+      "the model into pipeline stages: stage=2,model=2 (docs/Stages.md); with "
+      "--training: axes data, model, context and stage, or sizes whose roles are searched, on which "
+      "the joint search plans what no option says (docs/Training.md); with --plan-only: of these, "
+      "those that are fixed");
   app.add_option(
          "--devices", options.training.task.devices,
          "how many ranks; the search chooses their mesh, pipeline stages and microbatches, but for the axes "

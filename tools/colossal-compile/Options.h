@@ -20,9 +20,12 @@ struct Options {
   bool isPlanGiven = false;
   /// The step is compiled as the joint search plans it.
   bool isPlanSearched = false;
+  /// Of a mesh without --devices: where the joint search has no plan, the layout search lays the step out.
+  bool isPlanOptional = false;
   bool knowsUnits = false; ///< `training` has what it takes to read a step's model as the joint search does
   bool isMeshGiven = false;
-  std::string planned; ///< what the plan promises that is compiled, for the user
+  std::string planned;   ///< what the plan promises that is compiled, for the user
+  std::string unplanned; ///< of isPlanOptional: why there is no plan
   /// Of a step that was compiled as a plan says: the plan, and before it those that were not taken.
   std::vector<colossal::PlannedStep> steps;
 

@@ -163,7 +163,8 @@ static std::string describeSteps(const Options &options) {
   return text;
 }
 
-/// Makes ready the joint search for a step. None where it cannot take the model: then meshes are tried.
+/// Makes ready the joint search for a step. None where it cannot take the model: then meshes are tried, or
+/// the one that was given is taken.
 static std::optional<StepPlanner> makePlanner(MLIRContext &context, Options &options) {
   std::string why;
   ScopedDiagnosticHandler hold(&context, [&](Diagnostic &diagnostic) {
@@ -173,16 +174,41 @@ static std::optional<StepPlanner> makePlanner(MLIRContext &context, Options &opt
       why = diagnostic.str();
     return success();
   });
-  FailureOr<StepPlanner> planner = StepPlanner::create(&context, options.training);
-  if (succeeded(planner))
-    return std::move(*planner);
+  if (FailureOr<StepPlanner> planner = StepPlanner::create(&context, options.training); succeeded(planner))
+    return std::move(planner);
+  if (options.isPlanOptional) {
+    options.unplanned = "the joint search cannot plan this model: " + why;
+    return std::nullopt;
+  }
   llvm::errs() << "colossal-compile: warning: the joint search cannot plan this model: " << why
                << "; meshes without stages are tried instead\n";
   return std::nullopt;
 }
 
+/// Compiles what the joint search finds for a mesh, if it has a plan for it; else says why not.
+static LogicalResult tryPlans(MLIRContext &context, const Options &options, StepPlanner &planner, Phase last,
+                              CompileResult &result, std::vector<PlannedStep> &tried, std::string &why) {
+  std::vector<Diagnostic> said;
+  LogicalResult done = failure();
+  {
+    ScopedDiagnosticHandler hold(&context, [&](Diagnostic &diagnostic) {
+      if (why.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        why = llvm::StringRef(diagnostic.str()).split('\n').first.rtrim(':').str();
+      said.push_back(std::move(diagnostic));
+      return success();
+    });
+    done = compilePlanned(&context, options.compile, planner, last, result, tried);
+  }
+  if (succeeded(done))
+    for (Diagnostic &diagnostic : said)
+      context.getDiagEngine().emit(std::move(diagnostic));
+  return done;
+}
+
 /// A model all the way to its plan, or to the phase that is asked for. `planner`: finds what is compiled.
-static int compileModel(MLIRContext &context, Options &options, StepPlanner *planner = nullptr) {
+/// Returns the exit code; none where `planner` finds nothing that can be compiled and that is no matter.
+static std::optional<int> compileModel(MLIRContext &context, Options &options,
+                                       StepPlanner *planner = nullptr) {
   auto begin = std::chrono::steady_clock::now();
   auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -199,11 +225,21 @@ static int compileModel(MLIRContext &context, Options &options, StepPlanner *pla
       !foreign.empty() && last == Phase::Plan && options.compile.schedule.target->name() == "cpu")
     llvm::errs() << "colossal-compile: warning: " << foreign << "\n";
   CompileResult result;
-  LogicalResult done = planner
-                           ? compilePlanned(&context, options.compile, *planner, last, result, options.steps)
-                           : compile(&context, options.compile, last, result);
+  LogicalResult done =
+      !planner ? compile(&context, options.compile, last, result)
+      : options.isPlanOptional
+          ? tryPlans(context, options, *planner, last, result, options.steps, options.unplanned)
+          : compilePlanned(&context, options.compile, *planner, last, result, options.steps);
   if (planner && succeeded(done))
     options.planned = describeSteps(options);
+  if (planner && failed(done) && options.isPlanOptional) {
+    options.steps.clear();
+    return std::nullopt;
+  }
+  if (succeeded(done) && !options.unplanned.empty())
+    llvm::errs() << "colossal-compile: warning: there is no plan of this step on mesh "
+                 << options.compile.mesh << ": " << options.unplanned
+                 << "; the layout search alone has laid it out, and nothing was foreseen of it\n";
   if (failed(done))
     return failureExitCode(std::max(result.contradicts ? 2 : 1,
                                     options.writesPlan() ? checkOutput(options.output).exitCode() : 0));
@@ -293,9 +329,13 @@ static int run(Options &options) {
     if (!options.quiet)
       options.training.progress = [](const std::string &) {};
     if (std::optional<StepPlanner> planner = makePlanner(context, options))
-      return compileModel(context, options, &*planner);
+      if (std::optional<int> code = compileModel(context, options, &*planner))
+        return *code;
     options.compile.devices = 0;
-    if (std::string wrong = searchMesh(options.compile, options.training.task.devices, options.isMeshGiven);
+    if (std::string wrong =
+            options.isPlanOptional
+                ? ""
+                : searchMesh(options.compile, options.training.task.devices, options.isMeshGiven);
         !wrong.empty()) {
       emitError(UnknownLoc::get(&context)) << wrong;
       return 2;
@@ -326,7 +366,7 @@ static int run(Options &options) {
       FailureOr<std::vector<std::vector<std::string>>> found = findKept(&context, options.training);
       return succeeded(found) ? std::move(*found) : std::vector<std::vector<std::string>>();
     };
-  return compileModel(context, options);
+  return *compileModel(context, options);
 }
 
 int main(int argc, char **argv) {

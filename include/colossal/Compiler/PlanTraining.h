@@ -29,6 +29,9 @@ struct PlanTrainingOptions {
   training::ParameterRules parameters; ///< which of them are one
   planner::SearchSpace space;
   planner::FixedParts fixed; ///< that narrowed `space`
+  /// Of a model whose batch normalizations take statistics of a microbatch, the search takes more than one
+  /// only where the step does not fit otherwise.
+  bool keepsStatistics = false;
   cost::Machine machine;
   std::string machineName;    ///< as it is written in the plan: a file or a name
   std::string pricePath;      ///< a plan to price; empty: search

@@ -66,6 +66,9 @@ public:
   /// help, which takes searches of its own, if it `explains`.
   mlir::FailureOr<PlannedSteps> find(double memoryBytes, bool explains = true);
 
+  /// Says that the model takes statistics of microbatches (PlanTrainingOptions::keepsStatistics).
+  void setTakesStatistics();
+
 private:
   struct Parts;
   explicit StepPlanner(std::unique_ptr<Parts> parts);

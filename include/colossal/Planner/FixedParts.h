@@ -26,6 +26,10 @@ struct FixedParts {
 /// of sizes does. Empty, or which options contradict each other, and what would do instead.
 std::string fixParts(const FixedParts &parts, TrainingTask &task, SearchSpace &space);
 
+/// Ranks of a mesh that training plans can have: of sizes, or of axes that are named by their roles. 0 where
+/// it is another.
+int countRanks(const std::string &mesh);
+
 /// Empty, or why no plan for this model can have the parts.
 std::string checkModel(const FixedParts &parts, const SearchSpace &space, const FactorGraph &graph);
 
