@@ -14,6 +14,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
+#include <set>
 
 using namespace mlir;
 
@@ -190,17 +191,65 @@ std::string nameLossLayout(const factors::Operation &loss, const planner::UnitLa
          std::to_string(static_cast<int64_t>(classes)) + "]";
 }
 
-/// The layouts of a plan as pins of the model's operations.
-std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<planner::UnitLayout> layouts,
-                                  ReadModel &model) {
-  const factors::FactorGraph &graph = model.reading.graph;
-  dist::RefinementAnalysis rules(model.functions[0]);
-  std::vector<std::string> axes; // as a unit's layout has them
+/// A plan's axes, as a unit's layout has them.
+SmallVector<std::string> nameAxes(const planner::TrainingPlan &plan) {
+  SmallVector<std::string> axes;
   if (plan.context > 1)
     axes.push_back("context");
   for (auto [t, size] : llvm::enumerate(plan.tensor))
     if (size > 1)
       axes.push_back(nameTensorAxis(t));
+  return axes;
+}
+
+/// Pins of what stages hand each other: on either side it lies as the residual stream does between units, and
+/// ranks of a stage bring together what they need more of. By the shapes that the stream has.
+std::vector<std::string> findStreamPins(const planner::TrainingPlan &plan, ReadModel &model) {
+  const SmallVector<std::string> axes = nameAxes(plan);
+  if (axes.empty())
+    return {};
+  const factors::FactorGraph &graph = model.reading.graph;
+  std::set<std::string> layouts;
+  for (auto [u, ids] : llvm::enumerate(graph.ids)) {
+    const factors::UnitKind &kind = graph.kinds[graph.units[u]];
+    for (auto [i, id] : llvm::enumerate(ids)) {
+      const factors::Operation &op = kind.operations[i];
+      if (id < 0 || op.results.empty() || !llvm::is_contained(kind.outputs, op.results[0].tensor))
+        continue;
+      auto type = dyn_cast<RankedTensorType>(model.reading.operations[id]->getResult(0).getType());
+      if (!type || type.getRank() == 0)
+        continue;
+      SmallVector<std::string> dims(type.getRank(), "-");
+      if (plan.data > 1)
+        dims[0] = "data";
+      for (auto [axis, place] : llvm::zip_equal(axes, ArrayRef(plan.boundary).take_front(axes.size()))) {
+        if (!place || place->dim >= type.getRank())
+          continue;
+        std::string &dim = dims[place->dim];
+        const auto inner = static_cast<int64_t>(place->inner), size = static_cast<int64_t>(place->size);
+        const bool isOutermost = size == 0 || size * inner >= type.getDimSize(place->dim);
+        if (dim != "-") {
+          dim += "+" + axis; // axes that share a place
+          continue;
+        }
+        dim = (isOutermost ? "" : "-*" + std::to_string(size) + ":") + axis +
+              (inner > 1 ? "*" + std::to_string(inner) : "");
+      }
+      layouts.insert(llvm::join(dims, ","));
+    }
+  }
+  std::vector<std::string> pins;
+  for (const std::string &layout : layouts)
+    pins.push_back("?(send|recv)\\..*=[" + layout + "]");
+  return pins;
+}
+
+/// The layouts of a plan as pins of the model's operations.
+std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<planner::UnitLayout> layouts,
+                                  ReadModel &model) {
+  const factors::FactorGraph &graph = model.reading.graph;
+  dist::RefinementAnalysis rules(model.functions[0]);
+  const SmallVector<std::string> axes = nameAxes(plan);
   // Several operations may be made of one node, and have its name; a pin of factors holds for those that have
   // them. One that splits nothing holds for any, so where there are several it is of the name that tells them
   // apart, and goes before.
@@ -302,8 +351,10 @@ PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice
   step.pins = findPins(plan, layouts, model);
   if (plan.data > 1 && plan.context == 1 && llvm::all_of(plan.tensor, [](int size) { return size == 1; }))
     llvm::append_range(step.pins, findBatchlessPins(model));
-  if (plan.pipeline > 1)
+  if (plan.pipeline > 1) {
+    llvm::append_range(step.pins, findStreamPins(plan, model));
     llvm::append_range(step.pins, findStagePins(price.parts, model));
+  }
   if (plan.schedule == cost::Schedule::ZeroBubble1p || plan.schedule == cost::Schedule::ZeroBubble2p)
     step.passes = price.passes;
   if (plan.kept)

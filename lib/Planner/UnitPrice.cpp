@@ -484,8 +484,10 @@ UnitLayouts::Base UnitLayouts::priceBase(const UnitLayout &layout) const {
   double ranks = 1;
   for (const TensorAxis &axis : query.axes)
     ranks *= axis.size;
+  // Programs hand on what a rank holds; else ranks that hold the same hand on a part each.
   for (int tensor : kind.outputs)
-    base.cost.outputBytes += bytes(tensor) / ranks;
+    base.cost.outputBytes +=
+        bytes(tensor) * (query.scoresInMemory ? share(tensor, base.lies[tensor]) : 1 / ranks);
   return base;
 }
 

@@ -135,7 +135,7 @@ struct UnitCost {
   std::map<int, double> sharedSlots, sharedNarrowed, sharedFrozen; ///< of `slots`, of `narrowed`, of `frozen`
   std::map<int, double> sharedElsewhere, sharedReadAgain, sharedNarrowedAgain; ///< of those
   std::set<int> sharedByProducts; ///< shared numbers of what products read, whose backward pass does, too
-  double outputBytes = 0;         ///< that a rank hands to the next stage: its part of what all axes hold
+  double outputBytes = 0;         ///< that a rank hands to the next stage
   double forwardBytes = 0; ///< the most that a forward pass has at once, but for what the model gives back
   std::vector<double> tableParts; ///< a rank's part of each table that the unit reads
   double resultShare = 1;         ///< a rank's part of the first thing that the model gives back

@@ -253,6 +253,19 @@ def of_two_tensor_axes():
             assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (options, kind)
 
 
+def of_stages_with_tensor_axes():
+    """What stages hand each other lies on both sides as the residual stream does, and a stage brings together what it needs more of."""
+    shifted, classes, hidden = "cross-entropy,logits=logits,shift=1", "cross-entropy,logits=logits", "mse,output=last_hidden_state"
+    for model, loss, mesh, *options in (("gpt2", shifted, "stage=2,model=2"), ("llama", shifted, "stage=2,model=2", "--precision", "bf16"), ("bert", hidden, "data=2,model=2,stage=2"),
+                                        ("vit", classes, "data=2,model=2,stage=2", "--recompute", "full")):
+        got = output("colossal-compile", models / model / "model.onnx", "--training", "adamw", "--loss", loss, "--machine", "cpu", "--global-batch", 8,
+                     *(() if model == "vit" else ("--dim", "seq=32")), "--mesh", mesh, *options, "--json", "-q", "-o", folder / "step.cplan")
+        sent, planned = sums(got["programs"][0]["traffic"], "bytes"), by_kind(got)
+        print(f"{model}, {mesh} {' '.join(options)}: planned {planned}, the program's {sent}")
+        for kind in {*sent, *planned}:
+            assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (model, mesh, kind)
+
+
 def as_run():
     data = models / "mlp/batch32/inputs.npz"
     for options in (["--mesh", "data=2,model=2", "--zero", "1"], ["--mesh", "stage=2,data=2", "--microbatches", "4", "--zero", "3"], ["--devices", "4"]):
@@ -277,5 +290,6 @@ of_what_is_made_again()
 of_sums_and_lookups()
 of_mixed_meshes()
 of_two_tensor_axes()
+of_stages_with_tensor_axes()
 of_stages()
 as_run()
