@@ -118,7 +118,7 @@ void Walker::hold(const WalkedOp &op) {
   for (int i = 0; i < op.exchanges; ++i) {
     double &part = heldParts[exchanges++ % heldParts.size()];
     held -= part;
-    part = i == 0 ? op.parameterGradients - op.unsent : 0;
+    part = i == 0 ? op.parameterGradients - op.waiting : 0;
     held += part;
   }
 }

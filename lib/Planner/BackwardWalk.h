@@ -37,9 +37,10 @@ struct WalkedOp {
   double inputParts = 0;
   bool copiesGradient = false;   ///< it is one of its result's gradient, not of what it read
   double parameterGradients = 0; ///< bytes that the gradients of its parameters take from now on
-  double unsent = 0; ///< of these, those which ranks do not exchange before another unit has added its part
-  int exchanges = 0; ///< that bring these to where they are updated
-  double scores = 0; ///< of an attention: bytes of all that it makes again at a time
+  double waiting = 0; ///< of these, those which ranks do not exchange before another unit has added its part
+  double unsent = 0;  ///< the same of one microbatch of several
+  int exchanges = 0;  ///< that bring these to where they are updated
+  double scores = 0;  ///< of an attention: bytes of all that it makes again at a time
   bool isInParts = false; ///< it does that for some queries at a time
   int mask = -1;          ///< an attention's trained mask: a tensor, also among `operands`
   bool isNarrow = false;  ///< it is computed in a wider type than its operands have

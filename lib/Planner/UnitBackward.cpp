@@ -405,8 +405,10 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
             share(op.operands[o].tensor, want(static_cast<int>(i), static_cast<int>(o), layout[i]));
         walked.parameterGradients += gradient;
         walked.exchanges += gradient > 0;
-        // A table's waits for what looking up in it adds, unless positions are split.
-        walked.unsent += tensor.shared >= 0 && op.kind == Operation::Contraction && !isContext ? gradient : 0;
+        // A table's waits for what looking up in it adds; that of a turn does not where positions are split.
+        const bool waits = tensor.shared >= 0 && op.kind == Operation::Contraction;
+        walked.waiting += waits ? gradient : 0;
+        walked.unsent += waits && !isContext ? gradient : 0;
       }
     }
     for (const Use &use : op.results) {

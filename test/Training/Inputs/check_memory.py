@@ -41,6 +41,8 @@ check("gpt2", "context=2", 4)
 # Over context ranks, too, a tied table's gradient is whole in each turn until its rows are added.
 check("gpt2", "context=2", 4, "--zero", 2, least=0.99)
 check("gpt2", "context=2", 4, "--zero", 3, least=0.99)
+# And in one turn, where it is not held a second time by its exchange.
+check("tied", "data=2,context=2", 1, "--zero", 1, devices=4, seq=16)
 # Narrow weights of the loss's product are read when their gradients are made; a tied table's gradient is whole, beside a rank's part of it,
 # once its rows are added.
 for seq in (8, 16):
