@@ -12,7 +12,8 @@ namespace colossal::cost {
 /// the product with it comes behind its gradient until that is scattered.
 double StepCost::scatteredTransient(const StepShape &shape, const UnitCost &cost, double whole,
                                     double without) const {
-  const double read = shape.zero >= 3 ? cost.largest * types.read() : 0;
+  // A table that is looked up in is not read again.
+  const double read = shape.zero >= 3 ? std::min(cost.largest, cost.readAgain) * types.read() : 0;
   if (cost.partedBytes > 0)
     return whole + read;
   const double part = types.gradient / (shape.data * shape.context),
@@ -133,6 +134,9 @@ double StepCost::addTransient(const StepShape &shape, const UnitOrder &order, st
     const HeldBytes alone{cost.transientBytes, turn, once};
     const UnitCost *behind = i > 1 ? &order.kinds[order.units[at + 1]] : nullptr;
     const HeldBytes whole = isHeld ? heldBytes(shape, cost, behind, alone) : alone;
+    // A table that is looked up in again is brought together ahead of the unit's own gradients.
+    const double left = isHeld && behind && !behind->leftBytes.empty() ? behind->leftBytes.front() : 0;
+    const double without = cost.againTables < cost.largest ? whole.most : alone.most + left;
     auto atPeak = [&](double beside) { // less what is not made yet of what has been made in the end
       const double all = (1 - lasting) * beside + lasting * (whole.once + cost.parameters * types.gradient);
       return std::min(beside, all - (cost.parameters - cost.largest) * part);
@@ -140,7 +144,7 @@ double StepCost::addTransient(const StepShape &shape, const UnitOrder &order, st
     double transient =
         isFixed       ? (splits ? cost.fixedWeightTransientBytes : cost.fixedTransientBytes)
         : splits      ? cost.weightTransientBytes
-        : isScattered ? scatteredTransient(shape, cost, atPeak(whole.turn), atPeak(whole.most))
+        : isScattered ? scatteredTransient(shape, cost, atPeak(whole.turn), atPeak(without))
         : isOnce      ? once
         : isExchanged ? scatteredTransient(shape, cost, exchangedTransient(shape, cost), cost.transientBytes)
         : isAdded     ? cost.turnTransientBytes
@@ -163,13 +167,15 @@ double StepCost::addTransient(const StepShape &shape, const UnitOrder &order, st
     transient += std::max(0.0, cost.againParameters - cost.largest) * gathered;
     // What units before it made again with it is still there.
     double again = cost.continuesSegment && i < units ? -order.kinds[order.units[at - 1]].sourceBytes : 0;
+    double lookedUp = 0; // what its segment looks up in again, before it makes anything else
     for (std::size_t before = at;
          before > unit - units && order.kinds[order.units[before]].continuesSegment;) {
       const bool isNext = before-- == at;
       const UnitCost &maker = order.kinds[order.units[before]];
       again += maker.againBytes + maker.againParameters * gathered;
-      // Tables are brought together ahead: of one microbatch, before the last of what they meet is used.
-      again += isOnce || isNext ? maker.againTables * gathered : 0;
+      // In turns tables are brought together ahead.
+      again += !isOnce && isNext ? maker.againTables * gathered : 0;
+      lookedUp = maker.againTables * gathered;
       if (!maker.isInOneSegment)
         break;
     }
@@ -185,6 +191,8 @@ double StepCost::addTransient(const StepShape &shape, const UnitOrder &order, st
     const double unread = isOnce && i == 1 && shape.zero < 3 ? cost.headElements * narrow : 0;
     if (unread > 0)
       reach(cost.headTransientBytes - freed, made);
+    if (isOnce && lookedUp > 0)
+      reach(lookedUp + left - freed, (cost.parameters * kept(cost) - addedKept) * order.amount(at));
     freed += unread;
     reach(transient - freed + (isFixed && !splits ? ofTurn : 0),
           isScattered ? std::min(cost.largest * kept(cost), cost.parameters * kept(cost) - addedKept) : 0);

@@ -113,14 +113,12 @@ std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t al
     if (storage.life == Life::IO) {
       storage.offset = io;
       io = llvm::alignTo(io + storage.bytes, alignment);
-    } else if (storage.isHandedOn) {
-      storage.offset = 0; // in the block, below
-    } else if (storage.bytes && lifetimes[i].first >= 0) {
+    } else if (!storage.isHandedOn && storage.bytes && lifetimes[i].first >= 0) {
       lifetimes[i].bytes = storage.bytes;
       dynamic.push_back(i);
       alive.push_back(lifetimes[i]);
     } else {
-      storage.offset = 0;
+      storage.offset = 0; // what is handed on lies in the block, below
     }
   }
   if (block)
@@ -302,7 +300,8 @@ static OwnBytes placeProgram(Program &program, int64_t alignment) {
   return {activations, io};
 }
 
-/// Collectives go ahead of their use as far as that takes little memory: gathers two uses ahead, or none.
+/// Collectives go ahead of their use as far as that takes little memory, gathers two uses ahead or none:
+/// little more than the least that any of these ways takes.
 static OwnBytes overlapAndPlace(Program &program, int64_t alignment) {
   constexpr int64_t kUsesAhead = 2;
   auto hasCollectives = [](const std::vector<Instruction> &list) {
@@ -311,20 +310,25 @@ static OwnBytes overlapAndPlace(Program &program, int64_t alignment) {
   if (!hasCollectives(program.instructions) && !hasCollectives(program.body) &&
       !hasCollectives(program.after))
     return placeProgram(program, alignment);
-  Program plain = program;
-  const OwnBytes least = placeProgram(plain, alignment);
+  // The first that takes little more than the least of all.
+  std::vector<std::pair<Program, OwnBytes>> ways;
   for (int64_t ahead : {kUsesAhead, int64_t(0)}) {
     Program overlapped = program;
     if (!overlapCollectives(overlapped, ahead))
       break;
     const OwnBytes bytes = placeProgram(overlapped, alignment);
-    if (bytes.activations <= least.activations + least.activations / colossal::cost::kExchangeShareOfMemory) {
-      program = std::move(overlapped);
-      return bytes;
-    }
+    ways.emplace_back(std::move(overlapped), bytes);
   }
-  program = std::move(plain);
-  return least;
+  const OwnBytes plain = placeProgram(program, alignment);
+  ways.emplace_back(std::move(program), plain);
+  int64_t least = plain.activations;
+  for (const auto &[way, bytes] : ways)
+    least = std::min(least, bytes.activations);
+  const auto chosen = llvm::find_if(ways, [&](const auto &way) {
+    return way.second.activations <= least + least / colossal::cost::kExchangeShareOfMemory;
+  });
+  program = std::move(chosen->first);
+  return chosen->second;
 }
 
 /// Puts what a program gives behind its activations, which takes no memory where another program has more of

@@ -43,6 +43,10 @@ check("gpt2", "context=2", 4, "--zero", 2, least=0.99)
 check("gpt2", "context=2", 4, "--zero", 3, least=0.99)
 # And in one turn, where it is not held a second time by its exchange.
 check("tied", "data=2,context=2", 1, "--zero", 1, devices=4, seq=16)
+# Under ZeRO 3 a table that is looked up in is not gathered for the backward pass, and where it is looked up in again, gone with that.
+for recompute in ("none", "full"):
+    check("tall", "data=4", 1, "--zero", 3, "--recompute", recompute, devices=4, seq=16)
+check("tied", "data=4", 1, "--zero", 3, "--recompute", "full", devices=4, seq=16, least=0.99)
 # Narrow weights of the loss's product are read when their gradients are made; a tied table's gradient is whole, beside a rank's part of it,
 # once its rows are added.
 for seq in (8, 16):
