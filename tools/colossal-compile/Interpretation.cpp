@@ -166,7 +166,9 @@ void interpretSearchedStep(const RawOptions &raw, bool isMeshGiven, Options &opt
       !wrong.empty()) {
     if (!options.isPlanOptional)
       fail(wrong);
-    options.isPlanSearched = false; // what is wrong with it, or nothing, the layout search says
+    options.isPlanSearched =
+        false; // the layout search may take it all the same, or says what is wrong with it
+    options.unplanned = wrong;
     return;
   }
   training.keepsStatistics = options.isPlanOptional;
