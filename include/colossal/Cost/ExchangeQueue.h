@@ -15,7 +15,8 @@ namespace colossal::cost {
 /// more have.
 constexpr std::size_t kExchangesUnderWay = 4;
 
-/// Exchanges go on beside kernels where activations take no more than 1 / this more memory for it.
+/// Exchanges go on beside kernels, and ahead of their use, where activations take no more than 1 / this more
+/// memory for it than they would in the way that takes the least.
 constexpr int kExchangeShareOfMemory = 32;
 
 } // namespace colossal::cost
