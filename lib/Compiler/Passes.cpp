@@ -6,6 +6,7 @@
 #include "colossal/Partition/Partition.h"
 #include "colossal/Schedule/Foresight.h"
 #include "colossal/Step/CutStages.h"
+#include "colossal/Step/MergeCasts.h"
 #include "colossal/Step/PropagateBatch.h"
 #include "colossal/Step/Transfers.h"
 #include "mlir/Pass/PassOptions.h"
@@ -62,6 +63,8 @@ void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase fr
       manager.addPass(outline::createInlineBlocks());
       manager.addPass(step::createPropagateBatch());
       manager.addPass(step::createCutStagesPass(getStepOptions(options), result ? &result->step : nullptr));
+      if (options.training)
+        manager.addPass(step::createMergeCasts());
       break;
     case Phase::Search:
       manager.addPass(

@@ -3,6 +3,7 @@
 #include "colossal/Partition/Partition.h"
 #include "colossal/Step/CutStages.h"
 #include "colossal/Step/MarkBatch.h"
+#include "colossal/Step/MergeCasts.h"
 #include "colossal/Step/PropagateBatch.h"
 #include "colossal/Step/Transfers.h"
 #include "dialects/Dist/Stages.h"
@@ -14,6 +15,7 @@ using namespace mlir;
 namespace colossal::step {
 #define GEN_PASS_DECL
 #define GEN_PASS_DEF_CUTSTAGES
+#define GEN_PASS_DEF_MERGECASTS
 #define GEN_PASS_DEF_PLANTRANSFERS
 #define GEN_PASS_DEF_PROPAGATEBATCH
 #define GEN_PASS_REGISTRATION
@@ -67,6 +69,12 @@ struct CutStagesPass : impl::CutStagesBase<CutStagesPass> {
 
   std::optional<StepOptions> given;
   StepReport *into = nullptr;
+};
+
+struct MergeCastsPass : impl::MergeCastsBase<MergeCastsPass> {
+  void runOnOperation() override {
+    getOperation().walk([](mlir::func::FuncOp function) { mergeCasts(function); });
+  }
 };
 
 struct PlanTransfersPass : impl::PlanTransfersBase<PlanTransfersPass> {

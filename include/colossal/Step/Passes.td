@@ -22,6 +22,15 @@ def PropagateBatch : Pass<"colossal-propagate-batch", "::mlir::ModuleOp"> {
   let dependentDialects = ["::colossal::dist::DistDialect"];
 }
 
+def MergeCasts : Pass<"colossal-merge-casts", "::mlir::ModuleOp"> {
+  let summary = "Keep one copy of a state in another type";
+  let description = [{
+    Every op that reads a parameter in a narrow type has a cast of its own up to here, by which it is known which node reads
+    which parameter. Of those of one state in one function, and so in one stage, that products and convolutions read, the first
+    is kept, and all read it; of those that the backward pass makes again, too. Other casts stay: no memory holds their results.
+  }];
+}
+
 def CutStages : Pass<"colossal-cut-stages", "::mlir::ModuleOp"> {
   let summary = "Cut the functions of a module into pipeline stages";
   let description = [{
