@@ -145,7 +145,7 @@ SmallVector<Grouping::Use> Grouping::usesOf(Value value) {
         continue;
       }
       bool memory = !position.count(user) || readsFromMemory(use);
-      uses.push_back({memory ? nullptr : user, direct});
+      uses.push_back({memory ? nullptr : user, direct, user});
     }
   };
   visit(visit, value, true);
@@ -314,6 +314,9 @@ bool Grouping::joinPoint(Operation *op, FusionGroup *group, ArrayRef<Use> uses, 
       (group->routine && target.epilogueOf(group->routine) != codegen::Epilogue::Any))
     return false;
   bool aligned = alignedIn(group, uses, result);
+  // What the group itself reads from memory must be there before it.
+  if (llvm::any_of(uses, [&](const Use &use) { return !use.user && groupOf.lookup(use.reader) == group; }))
+    return false;
   ArrayRef<int64_t> shape = shapeOf(result);
   bool full = shape == ArrayRef<int64_t>(group->shape);
   if (output && !(aligned && full))

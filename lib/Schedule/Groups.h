@@ -50,8 +50,9 @@ public:
 
 private:
   struct Use {
-    mlir::Operation *user;
-    bool direct; ///< not through a movement that changes more than unit dimensions
+    mlir::Operation *user;   ///< null: it reads from memory
+    bool direct;             ///< not through a movement that changes more than unit dimensions
+    mlir::Operation *reader; ///< `user`, or what reads from memory
   };
   llvm::SmallVector<Use> usesOf(mlir::Value value);
   void place(mlir::Operation *op, llvm::function_ref<bool(mlir::Operation *)> isStored);
