@@ -152,17 +152,18 @@ int ProgramCutter::getSender(Value value) const {
 }
 
 int ProgramCutter::getPartOfOutput(Value value) const {
-  if (!isInChain(value))
-    return 0;
-  const int part = chain.partOf.lookup(value.getDefiningOp());
-  if (!chain.trains || chain.isClosing(part) || !chain.isTotal(value.getDefiningOp()))
+  Operation *op = value.getDefiningOp();
+  const int part = isInChain(value) ? chain.partOf.lookup(op) : 0; // any stage can make what is cheap
+  if (!op || !chain.trains || chain.isClosing(part) || !chain.isTotal(op))
     return part;
   return partOf(stageOf(part), chain.pipeline.countTurnChunks());
 }
 
 std::optional<int64_t> ProgramCutter::findForwardChunk(Value value) const {
-  if (!chain.trains || !isInChain(value) || !chain.isClosing(getPartOfOutput(value)))
+  if (!chain.trains || !chain.isClosing(getPartOfOutput(value)))
     return std::nullopt;
+  if (!isInChain(value))
+    return 0; // made of inputs alone
   std::optional<int64_t> chunk;
   auto turnsBack = [&](int part) { return chain.pipeline.hasBackward && part == chain.parts - 1; };
   llvm::DenseSet<Operation *> seen;
