@@ -25,8 +25,10 @@ inline constexpr llvm::StringLiteral kStateAttrName = "colossal.state";
 ///   parameter  the tensor of the model's file that it is, or whose slot it is
 ///   slot       of a slot: "exp_avg", ...
 ///   tied       further tensors of the file with the same value; an array of strings
-///   source     a dictionary with the attributes of the `colossal.parameter` that it begins as; without it,
-///              the state begins as zeros
+///   transposed those of `tied` that lie the other way round in the file; an array of strings
+///   source     a dictionary with the attributes of the `colossal.parameter` that it begins as, and the type
+///   of
+///              its elements (`type`) where that is another one; without it, the state begins as zeros
 inline constexpr llvm::StringLiteral kStateInfoAttrName = "colossal.state_info";
 
 /// Of an argument that is a state: indices of mesh axes that its layout must use as far as they fit

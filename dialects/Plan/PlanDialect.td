@@ -112,13 +112,15 @@ def Plan_StateOp : Plan_Op<"state"> {
   let description = [{
     Where it lies say the bindings of that name of the programs `save` and `restore`, which have all states in the order
     in which they are declared. A slot is what an optimizer keeps of the parameter `parameter` of the model's file, which
-    has further names in `tied`.
+    has further names in `tied`; of these, matrices in `transposed` lie the other way round there.
 
     - (C1) its name is not empty, and a slot, and nothing else, says which one it is.
   }];
   let arguments = (ins StrAttr:$name, Plan_StateKindAttr:$kind, StrAttr:$parameter, OptionalAttr<StrAttr>:$slot,
-                       OptionalAttr<StrArrayAttr>:$tied);
-  let assemblyFormat = "$kind $name `of` $parameter (`slot` $slot^)? (`tied` $tied^)? attr-dict";
+                       OptionalAttr<StrArrayAttr>:$tied, OptionalAttr<StrArrayAttr>:$transposed);
+  let assemblyFormat = [{
+    $kind $name `of` $parameter (`slot` $slot^)? (`tied` $tied^)? (`transposed` $transposed^)? attr-dict
+  }];
   let hasVerifier = 1;
 }
 

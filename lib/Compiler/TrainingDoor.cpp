@@ -118,8 +118,7 @@ FailureOr<CompileOptions> completeTraining(MLIRContext *context, const CompileOp
   CompileOptions complete = options;
   complete.training->modelPath = options.import.modelPath;
   complete.training->hasRecipe = !options.layout.recipe.empty();
-  complete.import.isTrained = true;
-  complete.import.takesBatchStatistics = options.training->batchNorm;
+  training::adaptImport(*options.training, complete.import);
   Location loc = UnknownLoc::get(context);
   int64_t stages = 1;
   std::string wrong;
@@ -154,8 +153,7 @@ FailureOr<std::vector<training::ParameterInfo>> listParameters(MLIRContext *cont
   if (!complete.training)
     complete.training.emplace();
   complete.training->modelPath = options.import.modelPath;
-  complete.import.isTrained = true;
-  complete.import.takesBatchStatistics = complete.training->batchNorm;
+  training::adaptImport(*complete.training, complete.import);
   ScopedDiagnosticHandler handler(context, [](Diagnostic &diagnostic) {
     return success(diagnostic.getSeverity() == DiagnosticSeverity::Warning);
   });

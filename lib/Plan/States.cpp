@@ -22,6 +22,9 @@ static void addState(plan::StateOp op, plan::State &state) {
   if (auto tied = op.getTiedAttr())
     for (auto name : tied.getAsRange<StringAttr>())
       state.add_tied(name.str());
+  if (auto transposed = op.getTransposedAttr())
+    for (auto name : transposed.getAsRange<StringAttr>())
+      state.add_transposed(name.str());
 }
 
 static void addTraining(DictionaryAttr given, StringRef model, plan::Training &training) {

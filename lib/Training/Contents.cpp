@@ -145,6 +145,40 @@ static bool isEvenTable(const Contents &contents, int64_t width) {
   return true;
 }
 
+/// Of a table of rows of `width`: whether each has numbers at equal steps of its own, as slopes of heads
+/// times distances are.
+static bool hasEvenRows(const Contents &contents, int64_t width) {
+  const int64_t rows = width > 0 ? contents.size() / width : 0;
+  if (width < 4 || rows * width != contents.size()) // three may be even by chance
+    return false;
+  for (int64_t r = 0; r < rows; ++r) {
+    const double first = contents[r * width], step = contents[r * width + 1] - first;
+    if (step == 0)
+      return false;
+    for (int64_t c = 2; c < width; ++c) {
+      const double value = contents[r * width + c];
+      if (!(std::abs(value - first - static_cast<double>(c) * step) <=
+            1e-4 * std::abs(step) + 1e-6 * std::abs(value)))
+        return false;
+    }
+  }
+  return true;
+}
+
+bool training::areFrequencies(const Contents &contents) {
+  constexpr int64_t kMany = 6; // that are in order by chance once in 360 times
+  const int64_t size = contents.size();
+  if (size < 2)
+    return true;
+  const bool rises = contents[1] > contents[0];
+  for (int64_t i = 1; i < size; ++i)
+    if (!(rises ? contents[i] > contents[i - 1] : contents[i] < contents[i - 1]))
+      return false;
+  const double first = contents[0], last = contents[size - 1];
+  const bool hasOneSign = std::min(first, last) >= 0 || std::max(first, last) <= 0;
+  return hasOneSign && (size >= kMany || first == 1 || last == 1);
+}
+
 /// What is added to a score so that it is masked is this or less; Swin's masks add -100.
 static constexpr double kMostMasked = -100;
 
@@ -171,5 +205,7 @@ std::string training::describeFixedContents(const Contents &contents, ArrayRef<i
   }
   if (isEvenTable(contents, width))
     return "a table of evenly spaced numbers, as distances are";
+  if (hasEvenRows(contents, width))
+    return "rows of evenly spaced numbers, as slopes times distances are";
   return isTrigonometric(contents, width) ? kCosinesAndSines.str() : "";
 }

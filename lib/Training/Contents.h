@@ -50,6 +50,10 @@ private:
 
 inline constexpr llvm::StringLiteral kCosinesAndSines = "a table of cosines and sines";
 
+/// Whether a vector may be what positions are multiplied by before sines and cosines: numbers of one sign
+/// that rise or fall, which weights do not; where there are few of them, from 1 or to 1.
+bool areFrequencies(const Contents &contents);
+
 /// What a tensor of these contents must be that nobody trains ("a mask", kCosinesAndSines, ...), or "".
 std::string describeFixedContents(const Contents &contents, llvm::ArrayRef<int64_t> shape);
 

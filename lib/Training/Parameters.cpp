@@ -280,10 +280,11 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
   if (type.getNumElements() == 1)
     return isLearnedNumber(name) || isSlope(op.getResult()) ? ""
                                                             : "one number, as the constants of formulas are";
-  // Frequencies are a vector; what a network with sines for its activations learns are matrices and biases.
+  // Frequencies are a vector in order; what a network with sines for its activations learns is not.
   const bool isVector = llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) == 1;
   bool isAngle = false;
-  if (isVector && !isLearnedNumber(name) && feedsAnglesOnly(op.getResult(), isAngle) && isAngle)
+  if (isVector && !isLearnedNumber(name) && feedsAnglesOnly(op.getResult(), isAngle) && isAngle &&
+      (!contents || areFrequencies(*contents)))
     return "only sines and cosines are computed from it";
   if (!contents)
     return "";
@@ -341,6 +342,16 @@ static bool isRepeatedRow(ParameterOp op, int64_t globalBatch, ContentsReader &r
   return contents && contents->repeats(globalBatch) && meetsSamples(op.getResult(), globalBatch);
 }
 
+/// Has `into` know which of the names of `from` lie the other way round.
+static void addTransposed(ParameterOp from, ParameterOp into) {
+  SmallVector<Attribute> names;
+  for (ParameterOp op : {into, from})
+    if (auto own = op->getAttrOfType<ArrayAttr>(kTransposedAttr))
+      llvm::append_range(names, own);
+  if (!names.empty())
+    into->setAttr(kTransposedAttr, ArrayAttr::get(into.getContext(), names));
+}
+
 /// Makes the parameters that match one expression of --tie, and are equal, one.
 static LogicalResult tie(std::vector<Classified> &all, Patterns &patterns, ContentsReader &reader) {
   if (patterns.empty())
@@ -366,6 +377,7 @@ static LogicalResult tie(std::vector<Classified> &all, Patterns &patterns, Conte
                                          << "' differ in the file; what is tied begins equal";
     first->info.tied.push_back(each.info.name);
     llvm::append_range(first->info.tied, each.info.tied);
+    addTransposed(each.op, first->op);
     each.op.getResult().replaceAllUsesWith(first->op.getResult());
     each.op.erase();
     each.op = nullptr;
@@ -382,6 +394,21 @@ static bool isMerged(ParameterOp op, StringRef reason, Rules &rules, ContentsRea
   auto type = cast<RankedTensorType>(op.getType());
   return rules.untie.match(names) || (contents && contents->isUniformIn(type.getShape()) &&
                                       type.getNumElements() > 1 && !rules.tie.match(names));
+}
+
+void training::adaptImport(const TrainingOptions &options, ImportOptions &import) {
+  import.isTrained = true;
+  import.takesBatchStatistics = options.batchNorm;
+  std::vector<NamePattern> apart;
+  std::string error; // is told where the rules are read
+  for (const std::string &text : options.parameters.untie)
+    if (std::optional<NamePattern> pattern = NamePattern::parse(text, error))
+      apart.push_back(std::move(*pattern));
+  import.isApart = nullptr;
+  if (!apart.empty())
+    import.isApart = [apart](StringRef name) {
+      return llvm::any_of(apart, [&](const NamePattern &pattern) { return pattern.matches({name.str()}); });
+    };
 }
 
 FailureOr<std::set<std::string>> training::separateMerged(func::FuncOp function, const ParameterRules &given,

@@ -137,6 +137,8 @@ void Dumper::training() {
       out << " '" << state.parameter() << "'";
     for (int t = 0; t < state.tied_size(); ++t)
       out << (t ? ", '" : " tied with '") << state.tied(t) << "'";
+    for (int t = 0; t < state.transposed_size(); ++t)
+      out << (t ? ", '" : ", transposed '") << state.transposed(t) << "'";
     out << '\n';
   }
   if (!plan.has_training())

@@ -87,6 +87,8 @@ Status readState(const json &row, const std::vector<std::unique_ptr<SafetensorsF
   description.set_slot(row.value("slot", ""));
   for (const std::string &name : row.value("tied", std::vector<std::string>()))
     description.add_tied(name);
+  for (const std::string &name : row.value("transposed", std::vector<std::string>()))
+    description.add_transposed(name);
   state.shape = row.at("shape").get<std::vector<uint64_t>>();
   uint64_t elements = 0, held = 0;
   if (!typeNamed(row.at("type").get<std::string>(), state.type) ||

@@ -152,6 +152,8 @@ std::string manifestOf(const plan::Plan &plan,
       row["slot"] = state.slot();
     if (state.tied_size() > 0)
       row["tied"] = std::vector<std::string>(state.tied().begin(), state.tied().end());
+    if (state.transposed_size() > 0)
+      row["transposed"] = std::vector<std::string>(state.transposed().begin(), state.transposed().end());
     row["parts"] = parts[static_cast<size_t>(i)];
     states.push_back(std::move(row));
   }

@@ -81,8 +81,8 @@ void interpretDevices(const RawOptions &raw, bool isMeshGiven, Options &options)
   const colossal::planner::FixedParts &fixed = options.training.fixed;
   const bool needsRoles = isMeshGiven && compile.mesh.find('=') == std::string::npos && compile.mesh != "1" &&
                           (fixed.zero > 0 || !fixed.schedule.empty());
-  if (isMeshGiven && options.training.task.devices == 0 && !needsRoles && canPlanStep(raw, options))
-    if (int ranks = colossal::planner::countRanks(compile.mesh); ranks > 1) {
+  if (options.training.task.devices == 0 && !needsRoles && canPlanStep(raw, options))
+    if (int ranks = isMeshGiven ? colossal::planner::countRanks(compile.mesh) : 1; ranks > 0) {
       options.training.task.devices = ranks;
       options.isPlanSearched = options.isPlanOptional = true;
       return;
@@ -102,7 +102,7 @@ void interpretDevices(const RawOptions &raw, bool isMeshGiven, Options &options)
 void bindForPlanning(const Options &options, colossal::PlanTrainingOptions &training) {
   training.import = options.compile.import;
   if (options.compile.training)
-    training.import.takesBatchStatistics = options.compile.training->batchNorm;
+    colossal::training::adaptImport(*options.compile.training, training.import);
   for (const auto &[names, values] : options.compile.manyDims)
     for (const std::string &name : names) {
       if (values.size() != 1)

@@ -324,7 +324,7 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
 static std::string planStep(MLIRContext &context, CompileOptions &options, std::string &told) {
   PlanTrainingOptions planning;
   planning.import = options.import;
-  planning.import.takesBatchStatistics = options.training->batchNorm;
+  training::adaptImport(*options.training, planning.import);
   planning.batchDimension = options.batchDimension;
   planning.machine = options.layout.machine;
   planning.machineName = machine;

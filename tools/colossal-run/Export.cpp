@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <iostream>
 #include <unistd.h>
 
@@ -21,6 +22,28 @@ constexpr const char *closing =
     "  colossal-run export ckpt/step-00000100 --safetensors trained.safetensors\n\n"
     "A plan that was compiled from the same model for inference runs with --weights "
     "trained.safetensors.";
+
+/// A matrix with its dimensions exchanged.
+NewTensor transpose(const NewTensor &matrix) {
+  NewTensor result = matrix;
+  std::swap(result.shape[0], result.shape[1]);
+  result.read = [matrix](uint64_t first, uint64_t count, std::byte *elements) -> Status {
+    const uint64_t rows = matrix.shape[0], columns = matrix.shape[1], width = plan::elementBytes(matrix.type);
+    std::vector<std::byte> row(columns * width);
+    for (uint64_t r = 0; r < rows; ++r) {
+      // Element (r, c) is number c * rows + r of the result.
+      auto firstColumn = [&](uint64_t number) { return number > r ? (number - r + rows - 1) / rows : 0; };
+      const uint64_t begin = firstColumn(first), end = std::min(columns, firstColumn(first + count));
+      if (begin >= end)
+        continue;
+      COLOSSAL_RETURN_IF_ERROR(matrix.read(r * columns + begin, end - begin, row.data()));
+      for (uint64_t c = begin; c < end; ++c)
+        std::memcpy(elements + (c * rows + r - first) * width, row.data() + (c - begin) * width, width);
+    }
+    return {};
+  };
+  return result;
+}
 
 /// What becomes a tensor of the model's file: the states but the slots, under each name that they have there;
 /// those that are apart from the one of that name (NAME@NODE) under their own.
@@ -43,8 +66,11 @@ std::map<std::string, NewTensor> exported(const Checkpoint &checkpoint) {
     value.read = [&checkpoint, s](uint64_t first, uint64_t count, std::byte *elements) {
       return checkpoint.readSaved(s, first, count, elements);
     };
-    for (const std::string &tied : state.description.tied())
-      values[tied] = value;
+    const auto &transposed = state.description.transposed();
+    for (const std::string &tied : state.description.tied()) {
+      const bool isTransposed = std::find(transposed.begin(), transposed.end(), tied) != transposed.end();
+      values[tied] = isTransposed && value.shape.size() == 2 ? transpose(value) : value;
+    }
     values[state.description.name()] = std::move(value);
   }
   return values;

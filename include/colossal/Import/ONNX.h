@@ -68,6 +68,8 @@ struct ImportOptions {
   /// With `isTrained`: those that take them are the ops that compute them, as searches read a step that is
   /// not built yet.
   bool computesBatchStatistics = false;
+  /// Initializers of such names are parameters of their own, whatever others hold the same; none: no name is.
+  std::function<bool(llvm::StringRef name)> isApart;
   std::string functionName = "main";
 };
 

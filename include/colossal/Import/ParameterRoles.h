@@ -17,6 +17,9 @@ namespace colossal {
 inline constexpr llvm::StringLiteral kStatisticAttr = "colossal.statistic";
 /// The model has it as a node of operator Constant, not as an initializer (unit).
 inline constexpr llvm::StringLiteral kConstantNodeAttr = "colossal.constant_node";
+/// Which of its `aliases` lie the other way round in the file: they are the matrix with its dimensions
+/// exchanged (array of strings).
+inline constexpr llvm::StringLiteral kTransposedAttr = "colossal.transposed";
 /// A recurrence begins with it as it is, one state for each sample of a batch (unit).
 inline constexpr llvm::StringLiteral kInitialStateAttr = "colossal.initial_state";
 

@@ -9,6 +9,7 @@
 #define COLOSSAL_TRAINING_TRAINING_H
 
 #include "colossal/Autodiff/Recompute.h"
+#include "colossal/Import/ONNX.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
@@ -85,6 +86,10 @@ struct ParameterInfo {
   std::vector<std::string> tied; ///< further names
   std::string why;               ///< it is not trained, or tied, or apart
 };
+
+/// Has a model imported as it is trained: with batch normalizations as `options` have them, and tensors that
+/// are untied each a parameter of its own.
+void adaptImport(const TrainingOptions &options, ImportOptions &import);
 
 /// The parameters of the imported function in `module`, and what would be trained of them. Fails with a
 /// diagnostic.

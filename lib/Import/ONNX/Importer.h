@@ -124,8 +124,10 @@ private:
   mlir::Value findSamePlace(llvm::StringRef name, mlir::RankedTensorType type, const TensorBytes &bytes);
   mlir::Value findEqual(llvm::StringRef name, mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
   struct KnownParameter;
-  /// The parameter of equal, or transposed-equal, contents, and which of them; null where there is none.
-  std::pair<KnownParameter *, bool> findKnown(mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
+  /// The parameter that tensor `name` is, too: of equal, or transposed-equal, contents, and which of them;
+  /// null where there is none.
+  std::pair<KnownParameter *, bool> findKnown(llvm::StringRef name, mlir::RankedTensorType type,
+                                              llvm::ArrayRef<uint8_t> bytes);
   /// Where the contents of a further parameter lie; none where they have no place of their own in a file, or
   /// are those of another parameter.
   std::optional<TensorBytes> addParameter(const onnx::TensorProto &tensor, mlir::RankedTensorType type);
@@ -164,6 +166,7 @@ private:
 
   struct KnownParameter {
     ParameterOp op;
+    llvm::StringRef name;
     mlir::RankedTensorType type;
     llvm::ArrayRef<uint8_t> bytes;
   };

@@ -80,13 +80,20 @@ bool areEqual(const MatrixView &a, const MatrixView &b) {
 
 } // namespace
 
-static void addAlias(ParameterOp op, StringRef name) {
-  Builder builder(op.getContext());
-  SmallVector<Attribute> aliases;
-  if (auto old = op.getAliasesAttr())
-    llvm::append_range(aliases, old);
-  aliases.push_back(builder.getStringAttr(name));
-  op.setAliasesAttr(builder.getArrayAttr(aliases));
+/// `names`, which may be null, and `name`.
+static ArrayAttr append(ArrayAttr names, StringRef name, MLIRContext *context) {
+  SmallVector<Attribute> all;
+  if (names)
+    llvm::append_range(all, names);
+  all.push_back(StringAttr::get(context, name));
+  return ArrayAttr::get(context, all);
+}
+
+static void addAlias(ParameterOp op, StringRef name, bool isTransposed = false) {
+  op.setAliasesAttr(append(op.getAliasesAttr(), name, op.getContext()));
+  if (isTransposed)
+    op->setAttr(kTransposedAttr,
+                append(op->getAttrOfType<ArrayAttr>(kTransposedAttr), name, op.getContext()));
 }
 
 /// Where the contents are not there to compare, tensors at one place of one file are equal.
@@ -98,8 +105,11 @@ Value Importer::findSamePlace(StringRef name, RankedTensorType type, const Tenso
   return found->second.getResult();
 }
 
-std::pair<Importer::KnownParameter *, bool> Importer::findKnown(RankedTensorType type,
+std::pair<Importer::KnownParameter *, bool> Importer::findKnown(StringRef name, RankedTensorType type,
                                                                 ArrayRef<uint8_t> bytes) {
+  auto isApart = [&](StringRef one) { return options.isApart && options.isApart(one); };
+  if (isApart(name))
+    return {};
   bool isPacked = int64_t(bytes.size()) < type.getNumElements();
   if (type.getNumElements() < 2 || isUniform(bytes, isPacked ? 1 : bytes.size() / type.getNumElements()) ||
       hasEqualRows(type, bytes))
@@ -115,7 +125,7 @@ std::pair<Importer::KnownParameter *, bool> Importer::findKnown(RankedTensorType
     if (found == parametersByHash.end())
       continue;
     for (KnownParameter &known : found->second)
-      if (known.type.getElementType() == type.getElementType() &&
+      if (!isApart(known.name) && known.type.getElementType() == type.getElementType() &&
           known.type.getShape() == ArrayRef<int64_t>(shape) &&
           areEqual(view, MatrixView(known.type, known.bytes, false)))
         return {&known, transposed};
@@ -124,10 +134,10 @@ std::pair<Importer::KnownParameter *, bool> Importer::findKnown(RankedTensorType
 }
 
 Value Importer::findEqual(StringRef name, RankedTensorType type, ArrayRef<uint8_t> bytes) {
-  auto [known, isTransposed] = findKnown(type, bytes);
+  auto [known, isTransposed] = findKnown(name, type, bytes);
   if (!known)
     return {};
-  addAlias(known->op, name);
+  addAlias(known->op, name, isTransposed);
   if (!isTransposed)
     return known->op.getResult();
   GraphBuilder graph(builder, locationOf(name));
@@ -147,11 +157,11 @@ std::optional<TensorBytes> Importer::addParameter(const onnx::TensorProto &tenso
       return std::nullopt;
     return *bytes;
   }
-  if (findKnown(type, (*bytes)->bytes).first)
+  if (findKnown(tensor.name(), type, (*bytes)->bytes).first)
     return std::nullopt;
   if (type.getNumElements() >= 2)
     parametersByHash[sample(MatrixView(type, (*bytes)->bytes, false), type, type.getShape())].push_back(
-        {ParameterOp(), type, (*bytes)->bytes});
+        {ParameterOp(), tensor.name(), type, (*bytes)->bytes});
   return *bytes;
 }
 
@@ -178,7 +188,7 @@ Value Importer::importParameter(const onnx::TensorProto &tensor, StringRef name,
     parametersByPlace.insert({{bytes->file, bytes->offset}, parameter});
   else if (bytes && type.getNumElements() >= 2)
     parametersByHash[sample(MatrixView(type, bytes->bytes, false), type, type.getShape())].push_back(
-        {parameter, type, bytes->bytes});
+        {parameter, parameter.getName(), type, bytes->bytes});
   return parameter.getResult();
 }
 
