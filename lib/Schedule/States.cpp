@@ -28,12 +28,21 @@ LogicalResult LoweringContext::loadState(BlockArgument argument, DictionaryAttr 
   if (!source || type.getNumElements() == 0) // arenas begin as zeros
     return success();
   OpBuilder b = OpBuilder::atBlockBegin(&state.function.front());
-  auto parameter = ParameterOp::create(b, argument.getLoc(), type, source.getAs<StringAttr>("name"),
+  auto storedType = source.getAs<TypeAttr>("type");
+  auto stored = storedType ? cast<RankedTensorType>(type.clone(storedType.getValue())) : type;
+  auto parameter = ParameterOp::create(b, argument.getLoc(), stored, source.getAs<StringAttr>("name"),
                                        source.getAs<StringAttr>("file"), source.getAs<IntegerAttr>("offset"),
                                        source.getAs<IntegerAttr>("bytes"), source.getAs<ElementsAttr>("data"),
                                        ArrayAttr());
   parameter->setAttr(dist::kShardingAttrName,
                      state.function.getArgAttr(argument.getArgNumber(), dist::kShardingAttrName));
+  if (stored != type) {
+    // What is computed when a plan is loaded is known by its op, so these stay.
+    Value wide = ElementwiseOp::create(b, argument.getLoc(), type, ElementwiseKind::Cast,
+                                       ValueRange{parameter.getResult()}, DenseF64ArrayAttr());
+    auto computed = state.load.viewOf(wide);
+    return failed(computed) ? failure() : state.load.copy(*computed, type, view, argument.getLoc());
+  }
   LogicalResult done = loadInto(parameter.getResult(), view.storage);
   parameter.erase();
   return done;
@@ -214,11 +223,11 @@ void schedule::emitStates(Shared &shared) {
     auto kind = entry.info.getAs<StringAttr>("kind");
     std::optional<plan::StateKind> known = plan::symbolizeStateKind(kind ? kind.getValue() : "");
     auto parameter = entry.info.getAs<StringAttr>("parameter");
-    auto declared =
-        plan::StateOp::create(b, shared.module.getLoc(), b.getStringAttr(entry.name),
-                              plan::StateKindAttr::get(context, known.value_or(plan::StateKind::Parameter)),
-                              parameter ? parameter : b.getStringAttr(entry.name),
-                              entry.info.getAs<StringAttr>("slot"), entry.info.getAs<ArrayAttr>("tied"));
+    auto declared = plan::StateOp::create(
+        b, shared.module.getLoc(), b.getStringAttr(entry.name),
+        plan::StateKindAttr::get(context, known.value_or(plan::StateKind::Parameter)),
+        parameter ? parameter : b.getStringAttr(entry.name), entry.info.getAs<StringAttr>("slot"),
+        entry.info.getAs<ArrayAttr>("tied"), entry.info.getAs<ArrayAttr>("transposed"));
     if (auto place = entry.info.getAs<IntegerAttr>("place"))
       declared->setAttr(dist::kPlaceAttrName, place);
   }

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 #include "StepBuilder.h"
 #include "StoredParameters.h"
+#include "WideParameters.h"
 
 #include "colossal/Import/ParameterRoles.h"
 #include "colossal/Outline/OpNames.h"
@@ -125,11 +126,16 @@ DictionaryAttr StepBuilder::describeParameter(ParameterOp op, StringRef kind, Ar
   source.append("bytes", op.getBytesAttr());
   if (op.getDataAttr())
     source.append("data", op.getDataAttr());
+  if (Attribute type = op->getAttr(kStoredTypeAttr))
+    source.append("type", type);
   info.append("kind", builder.getStringAttr(kind));
   info.append("parameter", op.getNameAttr());
   info.append("source", source.getDictionary(builder.getContext()));
-  if (!tied.empty())
+  if (!tied.empty()) {
     info.append("tied", builder.getStrArrayAttr(SmallVector<StringRef>(tied.begin(), tied.end())));
+    if (auto transposed = op->getAttrOfType<ArrayAttr>(kTransposedAttr))
+      info.append("transposed", transposed);
+  }
   return info.getDictionary(builder.getContext());
 }
 
@@ -390,10 +396,10 @@ LogicalResult StepBuilder::run() {
       frozen.push_back(each.op);
     if (!each.info.isTrained)
       continue;
-    Type element = cast<RankedTensorType>(each.info.type).getElementType();
-    if (!element.isF32() && !element.isF64())
-      return emitError(each.op.getLoc()) << "'" << each.info.name << "' is of " << element
-                                         << ": parameters of 16 bits are not trained yet";
+    if (auto type = cast<RankedTensorType>(each.info.type); type.getElementTypeBitWidth() < 32) {
+      each.op = widen(each.op);
+      each.info.type = each.op.getType();
+    }
     trained.push_back(std::move(each));
   }
   if (trained.empty())
