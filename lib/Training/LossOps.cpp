@@ -46,12 +46,14 @@ public:
 private:
   FailureOr<LossSum> buildCrossEntropy(Value logits);
   FailureOr<LossSum> buildDifference(Value output);
+  LossSum takeApart(Value output);
   /// The class of each place, of `shape`.
   FailureOr<Value> findClasses(ArrayRef<int64_t> shape, int64_t classes);
   /// The argument of the model called so; null where it has none.
   BlockArgument findArgument(StringRef name);
   FailureOr<BlockArgument> findTokens();
   BlockArgument addArgument(StringRef name, RankedTensorType type);
+  Value widen(Value value);
   /// The sum of all elements, a scalar.
   Value sumAll(Value value);
 
@@ -60,6 +62,15 @@ private:
   OpComposer ops;
 };
 } // namespace
+
+/// A value of 16 bits in f32, as it was before the model's border narrowed it.
+Value LossBuilder::widen(Value value) {
+  auto narrowed = value.getDefiningOp<ElementwiseOp>();
+  if (narrowed && narrowed.getKind() == ElementwiseKind::Cast &&
+      elementTypeOf(narrowed.getInputs().front()).isF32())
+    return narrowed.getInputs().front();
+  return ops.cast(value, ops.builder.getF32Type());
+}
 
 Value LossBuilder::sumAll(Value value) {
   auto axes = llvm::to_vector(llvm::seq<int64_t>(cast<RankedTensorType>(value.getType()).getRank()));
@@ -162,7 +173,7 @@ FailureOr<LossSum> LossBuilder::buildCrossEntropy(Value logits) {
     return emitError(function.getLoc()) << "--loss: logits '" << loss.output << "' are " << type
                                         << ", and cross-entropy takes floats with a dimension of classes";
   if (type.getElementTypeBitWidth() < 32)
-    logits = ops.cast(logits, ops.builder.getF32Type());
+    logits = widen(logits);
   // Images have their classes in the second dimension, as their channels; all else in the last.
   const int64_t axis = rank >= 4 ? 1 : rank - 1, classes = type.getDimSize(axis);
   SmallVector<int64_t> places(type.getShape());
@@ -197,7 +208,7 @@ FailureOr<LossSum> LossBuilder::buildDifference(Value output) {
     return emitError(function.getLoc())
            << "--loss: output '" << loss.output << "' is " << type << ", which is not of floats";
   if (type.getElementTypeBitWidth() < 32) {
-    output = ops.cast(output, ops.builder.getF32Type());
+    output = widen(output);
     type = cast<RankedTensorType>(output.getType());
   }
   BlockArgument target = findArgument("target");
@@ -222,6 +233,55 @@ FailureOr<LossSum> LossBuilder::buildDifference(Value output) {
   return LossSum{sumAll(cost), count, elements};
 }
 
+/// What `value` is but for its shape and type.
+static Value skipForm(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    auto elementwise = dyn_cast<ElementwiseOp>(op);
+    const bool isCast = elementwise && elementwise.getKind() == ElementwiseKind::Cast &&
+                        isa<FloatType>(elementTypeOf(op->getOperand(0)));
+    if (!isCast && !isa<ReshapeOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+static bool isZeroOrOne(Value value) {
+  auto constant = skipForm(value).getDefiningOp<ConstantOp>();
+  auto elements = constant ? dyn_cast<DenseFPElementsAttr>(constant.getValue()) : DenseFPElementsAttr();
+  return elements && elements.isSplat() &&
+         (elements.getSplatValue<APFloat>().isZero() || elements.getSplatValue<APFloat>().isExactlyValue(1));
+}
+
+/// How many elements `value` counts at most, if it is the sum of ones where something holds and zeros
+/// elsewhere: a step function, of which nothing has a gradient.
+static std::optional<int64_t> countPlaces(Value value) {
+  auto sum = skipForm(value).getDefiningOp<ReduceOp>();
+  if (!sum || sum.getKind() != ReduceKind::Sum)
+    return std::nullopt;
+  const Value summed = skipForm(sum.getInput());
+  auto chosen = summed.getDefiningOp<ElementwiseOp>();
+  const bool isCast = chosen && chosen.getKind() == ElementwiseKind::Cast &&
+                      elementTypeOf(chosen.getInputs().front()).isInteger(1);
+  const bool isSelect = chosen && chosen.getKind() == ElementwiseKind::Select &&
+                        isZeroOrOne(chosen.getInputs()[1]) && isZeroOrOne(chosen.getInputs()[2]);
+  if (!isCast && !isSelect)
+    return std::nullopt;
+  return cast<RankedTensorType>(summed.getType()).getNumElements();
+}
+
+/// The model's own loss. A mean over the elements that count, as that of ONNX's losses with `ignore_index`,
+/// is a sum and a count, of which parts of a batch have theirs.
+LossSum LossBuilder::takeApart(Value output) {
+  auto mean = skipForm(output).getDefiningOp<ElementwiseOp>();
+  if (mean && mean.getKind() == ElementwiseKind::Div && mean.getInputs().size() == 2)
+    if (Value sum = mean.getInputs()[0], count = mean.getInputs()[1];
+        cast<RankedTensorType>(sum.getType()).getNumElements() == 1)
+      if (std::optional<int64_t> places = countPlaces(count))
+        return {ops.reshape(sum, {}), ops.reshape(count, {}), std::max<int64_t>(1, *places)};
+  return {ops.reshape(output, {}), Value(), 1};
+}
+
 FailureOr<LossSum> LossBuilder::run() {
   FailureOr<unsigned> number = findLossOutput(function, loss);
   if (failed(number))
@@ -236,7 +296,7 @@ FailureOr<LossSum> LossBuilder::run() {
              << "--loss: output '" << loss.output << "' is " << type
              << ", and a loss is one float; to train by an output, say how: cross-entropy,logits="
              << loss.output << ", mse,output=" << loss.output << ", ...";
-    return LossSum{ops.reshape(output, {}), Value(), 1};
+    return takeApart(output);
   }
   default: return buildDifference(output);
   }

@@ -134,6 +134,12 @@ void StepBuilder::gatherForPasses(Operation *lastForward) {
   readInEachPass(evaluated, evaluate.front().getTerminator()->getPrevNode(), dataAxes, /*hasLoss=*/false);
 }
 
+/// Of a number that is not negative.
+static Value isFinite(OpComposer &ops, Value number) {
+  return ops.compare(ElementwiseKind::LessOrEqual, number,
+                     static_cast<double>(std::numeric_limits<float>::max()));
+}
+
 /// Adds the norm of all gradients to the results.
 StepBuilder::Scaling StepBuilder::scaleGradients(ArrayRef<Value> gradients) {
   OpBuilder b(stepFunction.front().getTerminator());
@@ -142,6 +148,8 @@ StepBuilder::Scaling StepBuilder::scaleGradients(ArrayRef<Value> gradients) {
   Type wide = elementTypeOf(norm);
   // What the gradients are of, over what they are wanted of.
   Value count = loss.count ? ops.cast(loss.count, wide) : Value();
+  if (count) // of a batch in which nothing counts all gradients are zeros, and stay so
+    count = ops.apply(ElementwiseKind::Max, {count, ops.constant(1, count)});
   if (scalesLoss) {
     Value factor = ops.cast(getLossFactor(ops), wide);
     count = count ? ops.mul(count, factor) : factor;
@@ -150,14 +158,14 @@ StepBuilder::Scaling StepBuilder::scaleGradients(ArrayRef<Value> gradients) {
     norm = ops.div(norm, count);
   results.push_back({norm, named(plan::gradientNormOutput)});
   StepValues values(ops, stepValuesArgument, stepValues);
-  Value scale = ops.div(values.get(kClip, wide), ops.shift(norm, 1e-6));
-  scale = ops.apply(ElementwiseKind::Min, {scale, ops.constant(1, scale)});
+  const Value clip = values.get(kClip, wide);
+  Value scale = ops.div(clip, ops.shift(norm, 1e-6)), one = ops.constant(1, scale);
+  scale = ops.apply(ElementwiseKind::Min, {scale, one});
+  // Without a limit the norm does not matter, also where it has overflowed.
+  scale = ops.select(isFinite(ops, clip), scale, one);
   if (count)
     scale = ops.div(scale, count);
-  Value isFinite = scalesLoss ? ops.compare(ElementwiseKind::LessOrEqual, norm,
-                                            static_cast<double>(std::numeric_limits<float>::max()))
-                              : Value();
-  return {scale, isFinite};
+  return {scale, scalesLoss ? isFinite(ops, norm) : Value()};
 }
 
 /// Statistics, parameters and slots behind the step: as before where gradients have overflowed.

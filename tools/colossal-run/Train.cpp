@@ -344,7 +344,8 @@ Status Trainer::evaluate(double &loss) {
     evaluationData.setFirst(b * batch);
     Agreement agreed;
     COLOSSAL_RETURN_IF_ERROR(runProgram(evaluateProgram, evaluationData, agreed));
-    sum += agreed.loss * agreed.counted;
+    if (agreed.counted > 0) // else its loss is no number
+      sum += agreed.loss * agreed.counted;
     counted += agreed.counted;
   }
   loss = sum / counted;
