@@ -14,7 +14,7 @@ cost::StepShape StageCosts::shape(const TrainingPlan &plan) const {
   shape.microbatches = plan.microbatches();
   shape.schedule = plan.schedule;
   shape.chunks = plan.chunks;
-  shape.zero = plan.zero;
+  shape.zero = plan.data * plan.context > 1 ? plan.zero : 0; // else there are no ranks to share with
   shape.asCompiled = true;
   shape.addsInPlace = plan.task.addsInPlace;
   shape.overlapGradients = plan.overlapGradients;

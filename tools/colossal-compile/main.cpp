@@ -236,7 +236,7 @@ static std::optional<int> compileModel(MLIRContext &context, Options &options,
     options.steps.clear();
     return std::nullopt;
   }
-  if (succeeded(done) && !options.unplanned.empty())
+  if (succeeded(done) && !options.unplanned.empty() && options.training.task.devices > 1)
     llvm::errs() << "colossal-compile: warning: there is no plan of this step on mesh "
                  << options.compile.mesh << ": " << options.unplanned
                  << "; the layout search alone has laid it out, and nothing was foreseen of it\n";
