@@ -4,12 +4,14 @@
 #include "PlanPrice.h"
 #include "StageTimes.h"
 #include "colossal/Cost/Evidence.h"
+#include "colossal/Layout/CostTypes.h"
 #include "colossal/Layout/Device.h"
 #include "colossal/Outline/OpNames.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Emit.h"
 #include "colossal/Plan/Stages.h"
 #include "dialects/Dist/Stages.h"
+#include "dialects/Dist/State.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Threading.h"
 
@@ -215,6 +217,36 @@ LogicalResult finishKernels(ModuleOp module, CompileResult &result) {
   return kernels ? schedule::finishKernels(module, *kernels, result.code) : success();
 }
 
+/// Puts down what a step computes, and what the ranks' devices could compute in a second of the same mixture
+/// of types: on a host those cores that the ranks' threads have.
+static void stateFlops(ModuleOp module, const CompileOptions &options, plan::Plan &plan) {
+  DictionaryAttr training = dist::getTraining(module);
+  auto flops = training ? training.getAs<DictionaryAttr>(training::kStepFlopsAttr) : DictionaryAttr();
+  if (!flops || !plan.has_training())
+    return;
+  const cost::Machine &machine = options.layout.machine;
+  double devices = 0;
+  for (const plan::StageView &stage : plan::stagesOf(plan))
+    devices += static_cast<double>(stage.ranks);
+  if (machine.host) {
+    devices = std::min<double>(devices * getRankThreads(plan, options), machine.host->cores);
+    devices *= devices > 1 ? machine.host->parallelEfficiency : 1;
+  }
+  double all = 0, seconds = 0;
+  for (NamedAttribute one : flops) {
+    auto ofType = cast<DictionaryAttr>(one.getValue());
+    const double count = ofType.getAs<FloatAttr>("flops").getValueAsDouble();
+    all += count;
+    seconds +=
+        count /
+        (devices * machine.device.flops(layout::getCostType(ofType.getAs<TypeAttr>("element").getValue())));
+  }
+  if (seconds <= 0)
+    return;
+  plan.mutable_training()->set_flops(all);
+  plan.mutable_training()->set_peak_flops(all / seconds);
+}
+
 LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, CompileResult &result) {
   plan::EmitOptions emit;
   emit.modelPath = options.import.modelPath;
@@ -228,6 +260,7 @@ LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, CompileRe
   if (failed(predictPrograms(module, options, result)) ||
       failed(plan::emitPlan(module, emit, result.plan, result.data)))
     return failure();
+  stateFlops(module, options, result.plan);
   for (plan::Program &program : *result.plan.mutable_programs())
     if (auto seconds = result.layout.predictedByFunction.find(program.name());
         seconds != result.layout.predictedByFunction.end())

@@ -326,6 +326,29 @@ void StepBuilder::finishStep() {
         op.erase();
 }
 
+/// What a step computes in products, convolutions and attention, by the type of what is multiplied; what is
+/// made again does not count.
+static DictionaryAttr countFlops(func::FuncOp step) {
+  llvm::MapVector<Type, double> flops;
+  step.walk([&](dist::ShardingRuleOpInterface op) {
+    std::vector<std::string> names = outline::getNames(op->getLoc());
+    const bool isAgain = outline::nameFirstTime(names);
+    auto type = op->getNumOperands() > 0 ? dyn_cast<RankedTensorType>(op->getOperand(0).getType()) : Type();
+    if (type && !isAgain && op.isHeavy())
+      flops[cast<RankedTensorType>(type).getElementType()] += op.getFlops();
+  });
+  Builder b(step.getContext());
+  SmallVector<NamedAttribute> attributes;
+  for (auto [type, count] : flops) {
+    std::string name;
+    llvm::raw_string_ostream(name) << type;
+    attributes.push_back(
+        b.getNamedAttr(name, b.getDictionaryAttr({b.getNamedAttr("element", TypeAttr::get(type)),
+                                                  b.getNamedAttr("flops", b.getF64FloatAttr(count))})));
+  }
+  return b.getDictionaryAttr(attributes);
+}
+
 void StepBuilder::describe() {
   stepFunction->setAttr(dist::kRoleAttrName, builder.getStringAttr(plan::stepProgram));
   SmallVector<Attribute> samples;
@@ -351,6 +374,7 @@ void StepBuilder::describe() {
   training.append("samples", builder.getArrayAttr(samples));
   if (const BatchParts parts = getBatchParts(); !statistics.empty() && parts.count() > 1)
     training.append(kStatisticsOverAttrName, builder.getI64IntegerAttr(options.globalBatch / parts.count()));
+  training.append(kStepFlopsAttr, countFlops(stepFunction));
   if (scalesLoss)
     training.append("skips_overflow", builder.getBoolAttr(true));
   // Who names a stage of ZeRO asks for data parallelism as its papers have it.

@@ -81,8 +81,11 @@ void interpretDevices(const RawOptions &raw, bool isMeshGiven, Options &options)
   const colossal::planner::FixedParts &fixed = options.training.fixed;
   const bool needsRoles = isMeshGiven && compile.mesh.find('=') == std::string::npos && compile.mesh != "1" &&
                           (fixed.zero > 0 || !fixed.schedule.empty());
+  // What has to do with roles is refused where there are none.
+  const bool canBeOne = fixed.zero <= 0 && fixed.schedule.empty() && compile.chunks == 0;
   if (options.training.task.devices == 0 && !needsRoles && canPlanStep(raw, options))
-    if (int ranks = isMeshGiven ? colossal::planner::countRanks(compile.mesh) : 1; ranks > 0) {
+    if (int ranks = isMeshGiven ? colossal::planner::countRanks(compile.mesh) : 1;
+        ranks > 1 || (ranks == 1 && canBeOne)) {
       options.training.task.devices = ranks;
       options.isPlanSearched = options.isPlanOptional = true;
       return;

@@ -73,6 +73,10 @@ struct TrainingOptions {
   std::string modelPath; ///< whose weights are looked at
 };
 
+/// Of what a module says of its training (dist::kTrainingAttrName): a dictionary of what a step computes, for
+/// each type of element (`element`) the operations (`flops`, f64).
+inline constexpr llvm::StringLiteral kStepFlopsAttr = "work";
+
 bool isOptimizer(llvm::StringRef name);
 /// "sgd, adam, ...".
 std::string listOptimizers();
