@@ -4,6 +4,7 @@
 
 #include "colossal/Plan/OutputFile.h"
 #include "runtime/comm/Reduce.h"
+#include "runtime/io/ExternalData.h"
 #include "runtime/io/MappedFile.h"
 #include "runtime/io/OnnxReaders.h"
 #include "runtime/io/WireFields.h"
@@ -266,8 +267,7 @@ Status Rewriter::external(const std::string &location, const MappedFile *&file) 
   std::unique_ptr<MappedFile> &mapped = files[location];
   if (!mapped) {
     mapped = std::make_unique<MappedFile>();
-    const std::string folder = from.substr(0, from.rfind('/') + 1);
-    COLOSSAL_RETURN_IF_ERROR(MappedFile::open(location[0] == '/' ? location : folder + location, *mapped));
+    COLOSSAL_RETURN_IF_ERROR(MappedFile::open(externalPath(from, location), *mapped));
   }
   file = mapped.get();
   return {};
@@ -392,9 +392,9 @@ Status Rewriter::run() {
   if (text.size() >= uint64_t(1) << 31)
     return {Code::Unsupported, to + " would have " + std::to_string(text.size()) +
                                    " bytes, and no ONNX file has more than 2 GiB without external data"};
+  // Also where all of it gets new values: the model would be left without its own.
   std::vector<std::string> read = {from};
-  for (const auto &[location, file] : files)
-    read.push_back(file->path());
+  COLOSSAL_RETURN_IF_ERROR(listExternalData(from, read));
   COLOSSAL_RETURN_IF_ERROR(plan::checkOutput(to, read));
   if (!chunks.empty()) {
     const std::string path = to + ".data";

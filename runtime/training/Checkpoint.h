@@ -46,6 +46,8 @@ public:
   /// What whoever saved wanted to be told.
   const std::string &notes() const { return text; }
   const std::vector<Saved> &states() const { return saved; }
+  /// The paths of its files, all of which are read.
+  std::vector<std::string> paths() const;
 
   /// Why these are not the states of a plan; all differences in kind, the first few of each by name.
   Status compare(const plan::Plan &plan) const;

@@ -197,6 +197,13 @@ Status Checkpoint::readManifest() {
   return {};
 }
 
+std::vector<std::string> Checkpoint::paths() const {
+  std::vector<std::string> all = {folder + "/" + manifestName};
+  for (const std::unique_ptr<SafetensorsFile> &file : files)
+    all.push_back(file->mapped().path());
+  return all;
+}
+
 Status Checkpoint::compare(const plan::Plan &plan) const {
   const plan::Program *restore = findRole(plan, plan::Program::RESTORE);
   if (!restore)

@@ -380,7 +380,30 @@ def test_onnx():
     run("export", "whole", "--model", "models/shape.onnx", "--onnx", "new.onnx", code=2, says="tensor 'w' is f32[3] there, and f32[6] in the checkpoint")
     (SCRATCH / "models/cut.onnx").write_bytes((SCRATCH / "models/inline.onnx").read_bytes()[:-20])
     run("export", "whole", "--model", "models/cut.onnx", "--onnx", "new.onnx", code=2, says="no ONNX model, or damaged")
-    run("export", "whole", "--model", "models/inline.onnx", "--onnx", "models/inline.onnx", code=2, says="cannot write models/inline.onnx")
+    check_export_keeps_inputs(field(5, tensor("w", [6], outside("new.onnx.data", 20, 24))))
+
+
+def check_export_keeps_inputs(graph):
+    """Nothing that is read is written over, by whatever name, and no output by another."""
+    (SCRATCH / "models/whole.onnx").write_bytes(field(7, graph))
+    shutil.copy(SCRATCH / "models/weights", SCRATCH / "models/new.onnx.data")
+    (SCRATCH / "models/link.onnx").symlink_to("whole.onnx")
+    model, step = ["--model", "models/whole.onnx"], "whole/step-00000008"
+    before = {path: path.read_bytes() for folder in ("models", step) for path in (SCRATCH / folder).iterdir()}
+    for arguments, lost in (
+        (["--onnx", "models/whole.onnx"], "models/whole.onnx: it is read here"),
+        (["--onnx", "models/new.onnx"], "models/new.onnx.data: it is read here"),
+        (["--safetensors", "models/whole.onnx"], "models/whole.onnx: it is read here"),
+        (["--safetensors", "models/link.onnx"], "models/link.onnx: it is the file models/whole.onnx"),
+        (["--safetensors", "models/new.onnx.data"], "models/new.onnx.data: it is read here"),
+        (["--safetensors", f"{step}/rank-00000.safetensors"], "rank-00000.safetensors: it is read here"),
+        (["--onnx", f"{step}/manifest.json"], "manifest.json: it is read here"),
+        (["--safetensors", "one.out", "--onnx", "./one.out"], "cannot write both one.out and ./one.out, which are one file"),
+        (["--safetensors", "one.out.data", "--onnx", "one.out"], "cannot write both one.out.data and one.out.data, which are one file"),
+    ):
+        run("export", "whole", *model, *arguments, code=2, says=lost)
+    if any(path.read_bytes() != bytes for path, bytes in before.items()) or list(SCRATCH.glob("one.out*")):
+        fail("a refused export has written")
 
 
 def test_signals():

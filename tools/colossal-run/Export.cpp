@@ -2,6 +2,7 @@
 #include "Commands.h"
 
 #include "colossal/Plan/OutputFile.h"
+#include "runtime/io/ExternalData.h"
 #include "runtime/io/OnnxRewrite.h"
 #include "runtime/training/Checkpoint.h"
 
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <unistd.h>
 
@@ -100,6 +102,49 @@ Status writeSafetensors(const std::string &path, const std::map<std::string, New
   });
 }
 
+bool isThere(const std::string &path) {
+  return !path.empty() && ::access(path.c_str(), R_OK) == 0;
+}
+
+/// Whether two outputs would lie at one place, where nothing need be yet.
+bool areOne(const std::string &a, const std::string &b) {
+  std::error_code ignored;
+  return plan::isSameFile(a, b) ||
+         std::filesystem::weakly_canonical(std::filesystem::absolute(a), ignored) ==
+             std::filesystem::weakly_canonical(std::filesystem::absolute(b), ignored);
+}
+
+/// Sees, before anything is written, that no output takes the place of what is read, or of another. `model`
+/// is the one that --onnx rewrites; the one that was compiled is still wanted where that is another.
+Status checkOutputs(const ExportOptions &options, const std::string &model, const Checkpoint &checkpoint) {
+  std::vector<std::string> read = checkpoint.paths(), outputs;
+  bool hasData = false;
+  for (const std::string &source : {model, checkpoint.model()}) {
+    if (!isThere(source))
+      continue;
+    read.push_back(source);
+    std::vector<std::string> external;
+    if (!listExternalData(source, external).ok())
+      continue; // is no model, which only --onnx minds
+    hasData |= source == model && !external.empty();
+    read.insert(read.end(), external.begin(), external.end());
+  }
+  for (const std::string &path :
+       {options.safetensors, options.onnx, hasData && !options.onnx.empty() ? options.onnx + ".data" : ""})
+    if (!path.empty())
+      outputs.push_back(path);
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    COLOSSAL_RETURN_IF_ERROR(plan::checkOutput(*output, read));
+    for (auto other = outputs.begin(); other != output; ++other)
+      if (areOne(*output, *other))
+        return {Code::InvalidArgument,
+                "cannot write both " + *other + " and " + *output +
+                    ", which are one file; give another name" +
+                    (hasData ? " (external data of --onnx FILE goes to FILE.data)" : "")};
+  }
+  return {};
+}
+
 } // namespace
 
 void addExportOptions(CLI::App &app, ExportOptions &options) {
@@ -123,18 +168,16 @@ Status exportCheckpoint(const ExportOptions &options) {
     return {Code::InvalidArgument, "export needs --onnx FILE or --safetensors FILE, or both"};
   std::unique_ptr<Checkpoint> checkpoint;
   COLOSSAL_RETURN_IF_ERROR(Checkpoint::open(options.checkpoint, checkpoint));
+  const std::string model = options.model.empty() ? checkpoint->model() : options.model;
+  if (!options.onnx.empty() && !isThere(model))
+    return {Code::NotFound, "the model " + (model.empty() ? "" : model + " ") +
+                                "that the plan was compiled from is not there; --model says where it is"};
+  COLOSSAL_RETURN_IF_ERROR(checkOutputs(options, model, *checkpoint));
   const std::map<std::string, NewTensor> values = exported(*checkpoint);
-  if (!options.safetensors.empty()) {
-    COLOSSAL_RETURN_IF_ERROR(plan::checkOutput(options.safetensors, {}));
+  if (!options.safetensors.empty())
     COLOSSAL_RETURN_IF_ERROR(writeSafetensors(options.safetensors, values));
-  }
-  if (!options.onnx.empty()) {
-    const std::string model = options.model.empty() ? checkpoint->model() : options.model;
-    if (model.empty() || ::access(model.c_str(), R_OK) != 0)
-      return {Code::NotFound, "the model " + (model.empty() ? "" : model + " ") +
-                                  "that the plan was compiled from is not there; --model says where it is"};
+  if (!options.onnx.empty())
     COLOSSAL_RETURN_IF_ERROR(rewriteOnnx(model, options.onnx, values));
-  }
   std::cout << std::to_string(values.size()) + " tensors of step " + std::to_string(checkpoint->step()) +
                    "\n";
   return plan::finishStandardOutput();
