@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import struct
@@ -408,26 +409,26 @@ def check_export_keeps_inputs(graph):
 
 def test_signals():
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-        folder = f"signal{code}"
+        folder = f"signal's {code}"  # which a shell reads back only in quotes
         process = subprocess.Popen([RUN, "train", "2x2.cplan", *DATA, "--steps", "100000000", *SGD, "--checkpoint", folder], cwd=SCRATCH, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         process.stdout.readline()
         process.send_signal(number)
         output = process.communicate(timeout=60)[0]
-        if process.returncode != code or "Go on with" not in output or f"--resume {folder}" not in output:
+        if process.returncode != code or shlex.split(output.split("Go on with\n")[-1])[-2:] != ["--resume", folder]:
             fail(f"{number}: exit code {process.returncode}", output[-2000:])
         step = max(int(name[5:]) for name in os.listdir(SCRATCH / folder))
         run("train", "2x2.cplan", *DATA, "--steps", step + 1, "--resume", folder, says=f"step {step + 1}/")
         # A run that was resumed saves what it has done, also without --checkpoint.
         first = f"{folder}/step-{step:08}"
-        process = subprocess.Popen([RUN, "train", "2x2.cplan", *DATA, "--steps", "100000000", *SGD, "--resume", first], cwd=SCRATCH, text=True,
+        process = subprocess.Popen([RUN, "train", "2x2.cplan", *DATA, "--steps", "100000000", *SGD, f"--resume={first}"], cwd=SCRATCH, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         process.stdout.readline()
         process.stdout.readline()
         process.send_signal(number)
         output = process.communicate(timeout=60)[0]
         last = max(int(name[5:]) for name in os.listdir(SCRATCH / folder))
-        if process.returncode != code or last <= step or f"--resume {folder}\n" not in output:
+        if process.returncode != code or last <= step or shlex.split(output.split("Go on with\n")[-1])[-1] != f"--resume={folder}":
             fail(f"{number} after --resume: exit code {process.returncode}, step {last}", output[-2000:])
 
 

@@ -177,17 +177,6 @@ void addCommands(CLI::App &app, CommandLine &commandLine) {
   app.require_subcommand(0, 1);
 }
 
-/// As a shell reads it back.
-std::string quoted(const std::string &argument) {
-  constexpr const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
-  if (!argument.empty() && argument.find_first_not_of(plain) == std::string::npos)
-    return argument;
-  std::string text = "'";
-  for (const char c : argument)
-    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 } // namespace
 
 bool parseOptions(int argc, char **argv, CommandLine &commandLine, int &exitCode) {
@@ -225,8 +214,7 @@ bool parseOptions(int argc, char **argv, CommandLine &commandLine, int &exitCode
     return false;
   }
   if (commandLine.command == CommandLine::Train) {
-    for (int a = 0; a < argc; ++a)
-      commandLine.train.commandLine += (a ? " " : "") + quoted(argv[a]);
+    commandLine.train.arguments.assign(argv, argv + argc);
     if (Status status = checkTrainOptions(commandLine.train); !status.ok()) {
       std::cerr << "colossal-run: " + status.message() + "\nRun colossal-run train --help for the options.\n";
       exitCode = BadUsage;

@@ -77,8 +77,6 @@ private:
   /// What is printed in the end: for people, and as JSON.
   std::string describeSummary(double predicted, const std::vector<RankMemory> &memory) const;
   std::string printSummary(double predicted, const std::vector<RankMemory> &memory) const;
-  /// The command line that goes on after this run.
-  std::string continuation() const;
   bool root() const { return session->root(); }
 
   TrainOptions &options;
@@ -468,25 +466,12 @@ Status Trainer::finish(int &exitCode) {
     if (!checkpoints)
       how += "; nothing is saved, as there was no --checkpoint FOLDER\n";
     else if (step < options.steps)
-      how += "; saved. Go on with\n  " + continuation() + "\n";
+      how += "; saved. Go on with\n  " + resumingLine(options.arguments, options.checkpoint) + "\n";
     else
       how += ", the last; saved\n";
     std::cerr << "colossal-run: " + how << std::flush;
   }
   return plan::finishStandardOutput();
-}
-
-std::string Trainer::continuation() const {
-  std::string command = options.commandLine;
-  if (options.resume.empty())
-    return command + " --resume " + options.checkpoint;
-  // One checkpoint of a run was asked for, and the run has newer ones now.
-  for (const char *between : {" ", "="})
-    if (const std::string given = std::string("--resume") + between + options.resume;
-        options.resume != options.checkpoint)
-      if (const size_t at = command.find(given); at != std::string::npos)
-        return command.replace(at, given.size(), "--resume " + options.checkpoint);
-  return command;
 }
 
 void Trainer::giveUp() {

@@ -146,6 +146,17 @@ bool endsWith(const std::string &text, const std::string &end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+/// As a shell reads it back.
+std::string quoted(const std::string &argument) {
+  constexpr const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  if (!argument.empty() && argument.find_first_not_of(plain) == std::string::npos)
+    return argument;
+  std::string text = "'";
+  for (const char c : argument)
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 } // namespace
 
 void addTrainOptions(CLI::App &app, TrainOptions &options) {
@@ -212,6 +223,23 @@ std::vector<std::string> findUnread(const TrainOptions &options, const std::vect
     unread.push_back(typed);
   });
   return unread;
+}
+
+std::string resumingLine(std::vector<std::string> arguments, const std::string &from) {
+  const std::string option = "--resume", joined = option + "=";
+  bool isGiven = false;
+  for (size_t a = 0; a < arguments.size(); ++a) {
+    if (arguments[a].compare(0, joined.size(), joined) == 0)
+      arguments[a] = joined + from, isGiven = true;
+    else if (arguments[a] == option && a + 1 < arguments.size())
+      arguments[++a] = from, isGiven = true;
+  }
+  if (!isGiven)
+    arguments.insert(arguments.end(), {option, from});
+  std::string line;
+  for (const std::string &argument : arguments)
+    line += (line.empty() ? "" : " ") + quoted(argument);
+  return line;
 }
 
 nlohmann::json optionsJson(const TrainOptions &options) {

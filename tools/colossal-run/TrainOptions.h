@@ -33,8 +33,8 @@ struct TrainOptions {
   std::string log, checkpoint, resume, tensorboard, trace;
   uint64_t every = 0, keep = 0, evaluateEvery = 0;
   bool stopOnNan = false, memory = false, json = false;
-  std::string timeout;     ///< as Deadline::parse reads it; empty: its default
-  std::string commandLine; ///< to say how to go on
+  std::string timeout;                ///< as Deadline::parse reads it; empty: its default
+  std::vector<std::string> arguments; ///< the command line, to say how to go on
 };
 
 /// Adds the subcommand; `run` is called when it was chosen and all of it was read.
@@ -45,6 +45,10 @@ Status checkTrainOptions(TrainOptions &options);
 /// Options that are given and that nothing would read, as they are typed: of another optimizer than that of a
 /// plan whose step reads `stepValues`, or of another schedule.
 std::vector<std::string> findUnread(const TrainOptions &options, const std::vector<std::string> &stepValues);
+
+/// The command line `arguments`, as a shell reads it back, with --resume `from` in place of another, or
+/// added.
+std::string resumingLine(std::vector<std::string> arguments, const std::string &from);
 
 /// What a run that goes on later needs of the options, and that those that were not given are taken from
 /// there.
