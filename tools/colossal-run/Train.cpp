@@ -44,6 +44,17 @@ double scalarOf(const Tensors &outputs, const char *name) {
   return found == outputs.end() || found->second.bytes.empty() ? NAN : toDoubles(found->second)[0];
 }
 
+/// The loss scale where a checkpoint's run was; of a run that scaled no loss, the one that runs begin with.
+/// Checkpoints of earlier versions do not say whether it did: their scale is 1 then.
+void takeLossScale(const json &notes, LossScale &scale) {
+  scale.skipped = notes.at("skipped").get<uint64_t>();
+  const auto saved = notes.at("loss_scale").get<double>();
+  if (!notes.value("scales_loss", saved != 1))
+    return;
+  scale.scale = saved;
+  scale.good = notes.at("good_steps").get<uint64_t>();
+}
+
 /// What the processes of a run agree on after a step.
 struct Agreement {
   double loss = 0, gradientNorm = 0, counted = 0;
@@ -158,9 +169,7 @@ Status Trainer::resume() {
   try {
     samples = notes.at("samples").get<uint64_t>();
     updates = notes.at("updates").get<uint64_t>();
-    scale.scale = notes.at("loss_scale").get<double>();
-    scale.good = notes.at("good_steps").get<uint64_t>();
-    scale.skipped = notes.at("skipped").get<uint64_t>();
+    takeLossScale(notes, scale);
     takeOptions(notes.at("options"), options);
   } catch (const json::exception &error) {
     return {Code::InvalidArgument,
@@ -384,8 +393,13 @@ Status Trainer::openCheckpoints() {
 }
 
 Status Trainer::save() {
-  json notes = {{"samples", samples},       {"updates", updates},       {"loss_scale", scale.scale},
-                {"good_steps", scale.good}, {"skipped", scale.skipped}, {"options", optionsJson(options)}};
+  json notes = {{"samples", samples},
+                {"updates", updates},
+                {"scales_loss", session->plan().training().skips_overflow()},
+                {"loss_scale", scale.scale},
+                {"good_steps", scale.good},
+                {"skipped", scale.skipped},
+                {"options", optionsJson(options)}};
   COLOSSAL_RETURN_IF_ERROR(checkpoints->save(step, notes.dump()));
   savedAt = step;
   return {};
