@@ -77,6 +77,10 @@ public:
 
   /// Makes the folder if it is not there, and clears away what a process that was killed left behind.
   Status prepare();
+  /// Of what is in the folder, the checkpoints after `step` are of an earlier run that this one, which begins
+  /// there, does not go on from. They are removed when the first of this run is whole, so that its own are
+  /// the newest from then on. `newest` gets the last of them; 0: there are none.
+  Status replaceLater(uint64_t step, uint64_t &newest);
   /// Takes the states, and writes them while the caller goes on. Waits for the checkpoint before, whose
   /// failure it returns.
   Status save(uint64_t step, const std::string &notes);
@@ -96,6 +100,7 @@ private:
   Session &session;
   const std::string folder;
   const uint64_t keep;
+  bool replacesLater = false;
   std::thread writer;
   std::atomic<bool> ended{true};
   std::atomic<bool> leaving{false}; ///< waits for no other process any more

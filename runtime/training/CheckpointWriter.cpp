@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <unistd.h>
 
 namespace colossal::runtime {
@@ -184,6 +185,18 @@ Status CheckpointWriter::prepare() {
   return status;
 }
 
+Status CheckpointWriter::replaceLater(uint64_t step, uint64_t &newest) {
+  newest = 0;
+  replacesLater = true;
+  if (!session.root())
+    return {};
+  std::map<uint64_t, std::string> found;
+  COLOSSAL_RETURN_IF_ERROR(listCheckpoints(folder, found));
+  if (!found.empty() && found.rbegin()->first > step)
+    newest = found.rbegin()->first;
+  return {};
+}
+
 Status CheckpointWriter::save(uint64_t step, const std::string &notes) {
   COLOSSAL_RETURN_IF_ERROR(finish());
   RankParts given, taken;
@@ -286,10 +299,16 @@ Status CheckpointWriter::publish(uint64_t step) {
 
 void CheckpointWriter::prune(uint64_t written) const {
   std::map<uint64_t, std::string> found;
-  if (keep == 0 || !listCheckpoints(folder, found).ok())
+  if ((keep == 0 && !replacesLater) || !listCheckpoints(folder, found).ok())
     return;
-  // Later ones are of a run that this one does not go on from; what was just written stays in any case.
-  found.erase(found.upper_bound(written), found.end());
+  // Later ones are of a run that this one does not go on from; the last goes first, as it is the newest.
+  while (!found.empty() && found.rbegin()->first > written) {
+    if (replacesLater)
+      removeCheckpoint(found.rbegin()->second);
+    found.erase(std::prev(found.end()));
+  }
+  if (keep == 0)
+    return;
   while (found.size() > keep) {
     removeCheckpoint(found.begin()->second);
     found.erase(found.begin());

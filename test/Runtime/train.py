@@ -234,6 +234,7 @@ def test_resume():
     run("train", "4x1.cplan", *DATA, "--steps", 7, "--checkpoint", "kept", "--every", 2, "--keep", 2)
     if sorted(os.listdir(SCRATCH / "kept")) != ["step-00000006", "step-00000007"]:
         fail(f"--keep leaves {sorted(os.listdir(SCRATCH / 'kept'))}")
+    check_new_run_in_old_folder()
     # Damage, and another model.
     shutil.copytree(SCRATCH / "kept", SCRATCH / "damaged")
     part = next((SCRATCH / "damaged/step-00000007").glob("rank-*"))
@@ -245,6 +246,20 @@ def test_resume():
     manifest = SCRATCH / "kept/step-00000007/manifest.json"
     manifest.write_text(manifest.read_text().replace('"w"', '"v"').replace('"sgd"', '"adamw"').replace("tensor\": \"v", "tensor\": \"w"))
     run("train", "1x1.cplan", *DATA, "--steps", 9, "--resume", "kept", code=2, says="is of another model or optimizer than the plan: it is of training by adamw, and the plan trains by sgd; it lacks 'w'; it has 'v'")
+
+
+def check_new_run_in_old_folder():
+    """Its checkpoints become the newest, and none is lost before it has one."""
+    run("train", "1x1.cplan", *DATA, "--steps", 6, "--checkpoint", "again", "--every", 2)
+    run("train", "1x1.cplan", *DATA[:4], "--data", "ids=large.npy", "--steps", 3, "--checkpoint", "again", code=2, says="warning: again holds step 6 of an earlier run, and this run begins with step 1")
+    if sorted(os.listdir(SCRATCH / "again")) != ["step-00000002", "step-00000004", "step-00000006"]:
+        fail(f"a run that saved nothing leaves {sorted(os.listdir(SCRATCH / 'again'))}")
+    run("train", "1x1.cplan", *DATA, "--steps", 5, "--checkpoint", "again", "--resume", "again/step-00000004", "--keep", 2, says="warning: again holds step 6")
+    run("train", "1x1.cplan", *DATA, "--steps", 3, "--checkpoint", "again", "--keep", 1, says="warning: again holds step 5")
+    if os.listdir(SCRATCH / "again") != ["step-00000003"]:
+        fail(f"a new run with --keep 1 leaves {os.listdir(SCRATCH / 'again')}")
+    if "warning" in run("train", "1x1.cplan", *DATA, "--steps", 4, "--checkpoint", "again", "--resume", "again", says="going on after step 3"):
+        fail("a warning of what is gone on from")
 
 
 def test_evaluation():
@@ -430,6 +445,21 @@ def test_signals():
         last = max(int(name[5:]) for name in os.listdir(SCRATCH / folder))
         if process.returncode != code or last <= step or shlex.split(output.split("Go on with\n")[-1])[-1] != f"--resume={folder}":
             fail(f"{number} after --resume: exit code {process.returncode}, step {last}", output[-2000:])
+    check_unasked_save(folder, last)
+
+
+def check_unasked_save(folder, step):
+    """A run that is not told to save leaves later checkpoints of another, and names its own."""
+    os.rename(SCRATCH / f"{folder}/step-{step:08}", SCRATCH / f"{folder}/step-99999999")
+    process = subprocess.Popen([RUN, "train", "2x2.cplan", *DATA, "--steps", "100000000", *SGD, "--resume", f"{folder}/step-99999999"], cwd=SCRATCH, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process.stdout.readline()
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    saved = shlex.split(output.split("Go on with\n")[-1])[-1]
+    if not os.path.isdir(SCRATCH / f"{folder}/step-99999999") or saved.endswith("step-99999999") or not os.path.isdir(SCRATCH / saved):
+        fail(f"saved unasked in {saved} of {os.listdir(SCRATCH / folder)}", output[-2000:])
 
 
 def test_kills():

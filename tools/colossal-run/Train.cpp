@@ -81,13 +81,16 @@ private:
   Status runProgram(int program, const DataSet &data, Agreement &agreed);
   Status agree(Agreement &agreed);
   Status evaluate(double &loss);
-  Status openCheckpoints();
+  /// `wanted`: the command line says that this run saves there.
+  Status openCheckpoints(bool wanted);
   Status save();
   Status report();
   Status finish(int &exitCode);
   /// What is printed in the end: for people, and as JSON.
   std::string describeSummary(double predicted, const std::vector<RankMemory> &memory) const;
   std::string printSummary(double predicted, const std::vector<RankMemory> &memory) const;
+  /// What --resume goes on from after this run.
+  std::string resumedFrom() const;
   bool root() const { return session->root(); }
 
   TrainOptions &options;
@@ -222,7 +225,7 @@ Status Trainer::run(int &exitCode) {
   if (options.checkpoint.empty() && options.every > 0)
     options.checkpoint = runFolder(options.resume);
   if (!options.checkpoint.empty())
-    COLOSSAL_RETURN_IF_ERROR(openCheckpoints());
+    COLOSSAL_RETURN_IF_ERROR(openCheckpoints(/*wanted=*/true));
   if (root())
     COLOSSAL_RETURN_IF_ERROR(log.open(options.log, options.tensorboard, firstStep));
   std::signal(SIGINT, onEnd);
@@ -244,7 +247,7 @@ Status Trainer::run(int &exitCode) {
     // What was done since would be lost, and nobody has chosen that.
     if (signal != 0 && !checkpoints && !options.resume.empty()) {
       options.checkpoint = runFolder(options.resume);
-      COLOSSAL_RETURN_IF_ERROR(openCheckpoints());
+      COLOSSAL_RETURN_IF_ERROR(openCheckpoints(/*wanted=*/false));
     }
     if (checkpoints && (isLast || (options.every > 0 && step % options.every == 0)))
       COLOSSAL_RETURN_IF_ERROR(save());
@@ -387,9 +390,21 @@ Status Trainer::report() {
   return log.add(last);
 }
 
-Status Trainer::openCheckpoints() {
+Status Trainer::openCheckpoints(bool wanted) {
   checkpoints = std::make_unique<CheckpointWriter>(*session, options.checkpoint, options.keep);
-  return checkpoints->prepare();
+  COLOSSAL_RETURN_IF_ERROR(checkpoints->prepare());
+  if (!wanted) // so that nobody has been warned
+    return {};
+  uint64_t newest = 0;
+  COLOSSAL_RETURN_IF_ERROR(checkpoints->replaceLater(firstStep, newest));
+  if (newest > 0)
+    std::cerr << "colossal-run: warning: " + options.checkpoint + " holds step " + std::to_string(newest) +
+                     " of an earlier run, and this run begins with step " + std::to_string(firstStep + 1) +
+                     ": when it has saved its first checkpoint, later ones of the earlier run are removed. " +
+                     "--resume " + options.checkpoint + " goes on with the earlier run, and another " +
+                     "--checkpoint keeps it\n"
+              << std::flush;
+  return {};
 }
 
 Status Trainer::save() {
@@ -480,12 +495,19 @@ Status Trainer::finish(int &exitCode) {
     if (!checkpoints)
       how += "; nothing is saved, as there was no --checkpoint FOLDER\n";
     else if (step < options.steps)
-      how += "; saved. Go on with\n  " + resumingLine(options.arguments, options.checkpoint) + "\n";
+      how += "; saved. Go on with\n  " + resumingLine(options.arguments, resumedFrom()) + "\n";
     else
       how += ", the last; saved\n";
     std::cerr << "colossal-run: " + how << std::flush;
   }
   return plan::finishStandardOutput();
+}
+
+std::string Trainer::resumedFrom() const {
+  std::map<uint64_t, std::string> found;
+  const bool isNewest =
+      !listCheckpoints(options.checkpoint, found).ok() || found.empty() || found.rbegin()->first == savedAt;
+  return isNewest ? options.checkpoint : options.checkpoint + "/" + checkpointName(savedAt);
 }
 
 void Trainer::giveUp() {
