@@ -294,6 +294,17 @@ def test_reports():
         fail("--trace names no step")
 
 
+def test_full_log():
+    """The run ends, and what it did is saved where there is room."""
+    full = ["--log", "/dev/full"]
+    output = run("train", "2x2.cplan", *DATA, "--steps", 5, *SGD, *full, "--checkpoint", "unlogged", code=3, says="ended after step 1, as its log cannot be written; saved. Go on with")
+    if shlex.split(output.split("Go on with\n")[-1])[-2:] != ["--resume", "unlogged"]:
+        fail("how to go on after a full log", output)
+    run("train", "2x2.cplan", *DATA, "--steps", 5, "--resume", "unlogged", *full, code=3, says="ended after step 2, as its log cannot be written; saved.")
+    run("train", "2x2.cplan", *DATA, "--steps", 3, "--resume", "unlogged", *full, code=3, says="ended after step 3, as its log cannot be written, the last; saved")
+    run("train", "2x2.cplan", *DATA, "--steps", 5, *full, code=3, says="nothing is saved, as there was no --checkpoint")
+
+
 def test_weights():
     run("export", "whole", "--safetensors", "whole.safetensors")
     run("train", "1x1.cplan", *DATA, "--steps", 1, "--weights", "whole.safetensors", "--log", "weights.jsonl")
@@ -538,6 +549,7 @@ def test_mpi():
     close(losses("from-mpi.jsonl"), losses("whole.jsonl")[6:], "resumed from a checkpoint of MPI")
     run("train", "2x2.cplan", *DATA, "--steps", 8, "--resume", "mpi/step-00000003", "--comm", "mpi", prefix=prefix, env=env, says="going on after step 3")
     run("train", "2x2.cplan", *DATA[:4], "--data", "ids=large.npy", "--steps", 8, "--comm", "mpi", prefix=prefix, env=env, code=2, says="sample 5 of large.npy")
+    run("train", "2x2.cplan", *DATA, "--steps", 8, "--comm", "mpi", "--log", "/dev/full", "--checkpoint", "unlogged-mpi", prefix=prefix, env=env, code=3, says="ended after step 2, as its log cannot be written; saved.")
     # A process that dies ends all, and the checkpoint is whole.
     process = subprocess.Popen([*prefix, RUN, "train", "2x2.cplan", *DATA, "--steps", "100000000", "--comm", "mpi", "--checkpoint", "dying", "--every", "5", "--keep", "2", "--timeout", "5"],
                                cwd=SCRATCH, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, env={**os.environ, **env})
@@ -555,7 +567,7 @@ def test_mpi():
 
 def main():
     prepare()
-    for test in (test_losses, test_data, test_wrong_use, test_resume, test_evaluation, test_reports, test_weights, test_onnx, test_signals, test_full_disk, test_kills, test_mpi):
+    for test in (test_losses, test_data, test_wrong_use, test_resume, test_evaluation, test_reports, test_full_log, test_weights, test_onnx, test_signals, test_full_disk, test_kills, test_mpi):
         begin = time.time()
         try:
             test()

@@ -58,7 +58,8 @@ void takeLossScale(const json &notes, LossScale &scale) {
 /// What the processes of a run agree on after a step.
 struct Agreement {
   double loss = 0, gradientNorm = 0, counted = 0;
-  int signal = 0; ///< that one of them has got
+  int signal = 0;        ///< that one of them has got
+  bool logFails = false; ///< of the steps before
 };
 
 /// A run of training, in one of its processes.
@@ -84,8 +85,13 @@ private:
   /// `wanted`: the command line says that this run saves there.
   Status openCheckpoints(bool wanted);
   Status save();
-  Status report();
+  /// Tells of the step; a log that fails ends the run, but not before what was done is saved.
+  void report();
   Status finish(int &exitCode);
+  /// What of the run is saved when it ends before its last step, and how to go on.
+  std::string describeRest() const;
+  /// Whether the log cannot be written, as all processes know at the same step.
+  bool endsForLog() const { return session->holdsAllRanks() ? !logged.ok() : logFails; }
   /// What is printed in the end: for people, and as JSON.
   std::string describeSummary(double predicted, const std::vector<RankMemory> &memory) const;
   std::string printSummary(double predicted, const std::vector<RankMemory> &memory) const;
@@ -109,6 +115,8 @@ private:
   std::unique_ptr<CheckpointWriter> checkpoints;
   uint64_t savedAt = 0;
   TrainLog log;
+  Status logged;                    ///< why the log is not written any more
+  bool logFails = false;            ///< agreed
   std::vector<RankTraffic> traffic; ///< of the last step, where --json tells of it
 };
 
@@ -231,7 +239,7 @@ Status Trainer::run(int &exitCode) {
   std::signal(SIGINT, onEnd);
   std::signal(SIGTERM, onEnd);
   int signal = 0;
-  while (step < options.steps && signal == 0) {
+  while (step < options.steps && signal == 0 && !endsForLog()) {
     const uint64_t number = step + 1;
     Status status = trainStep();
     if (!status.ok())
@@ -243,9 +251,9 @@ Status Trainer::run(int &exitCode) {
       exitCode = lossIsNoNumber;
       break;
     }
-    const bool isLast = step == options.steps || signal != 0;
+    const bool endsEarly = signal != 0 || endsForLog(), isLast = step == options.steps || endsEarly;
     // What was done since would be lost, and nobody has chosen that.
-    if (signal != 0 && !checkpoints && !options.resume.empty()) {
+    if (endsEarly && !checkpoints && !options.resume.empty()) {
       options.checkpoint = runFolder(options.resume);
       COLOSSAL_RETURN_IF_ERROR(openCheckpoints(/*wanted=*/false));
     }
@@ -261,6 +269,7 @@ Status Trainer::run(int &exitCode) {
 
 Status Trainer::agree(Agreement &agreed) {
   agreed.signal = endAsked;
+  agreed.logFails = !logged.ok();
   if (session->holdsAllRanks())
     return {};
   return session->onEachRank([&](Rank &rank) -> Status {
@@ -271,11 +280,13 @@ Status Trainer::agree(Agreement &agreed) {
       Agreement read;
       std::memcpy(&read, other.data(), sizeof read);
       agreed.signal = std::max(agreed.signal, read.signal);
+      agreed.logFails |= read.logFails;
     }
     text.assign(reinterpret_cast<const char *>(&agreed), sizeof agreed);
     COLOSSAL_RETURN_IF_ERROR(rank.control().broadcast(text));
     std::memcpy(&agreed, text.data(), sizeof agreed);
     endAsked = agreed.signal;
+    logFails = agreed.logFails;
     return {};
   });
 }
@@ -343,7 +354,9 @@ Status Trainer::trainStep() {
     last.evaluationLoss = loss;
   }
   last.seconds = seconds;
-  return root() ? report() : Status();
+  if (root())
+    report();
+  return {};
 }
 
 Status Trainer::evaluate(double &loss) {
@@ -362,7 +375,7 @@ Status Trainer::evaluate(double &loss) {
   return {};
 }
 
-Status Trainer::report() {
+void Trainer::report() {
   const plan::Training &training = session->plan().training();
   last.step = step, last.steps = options.steps;
   last.samples = samples;
@@ -387,7 +400,13 @@ Status Trainer::report() {
                      "\n"
               << std::flush;
   }
-  return log.add(last);
+  if (!logged.ok())
+    return;
+  logged = log.add(last);
+  if (!logged.ok()) // at once: what is saved next may have no room, either
+    std::cerr << "colossal-run: step " + std::to_string(step) + ": " + logged.message() +
+                     "; the run is ended\n"
+              << std::flush;
 }
 
 Status Trainer::openCheckpoints(bool wanted) {
@@ -490,17 +509,21 @@ Status Trainer::finish(int &exitCode) {
   std::sort(stepSeconds.begin(), stepSeconds.end());
   const double predicted = session->plan().programs(stepProgram).predicted_seconds();
   std::cout << (options.json ? printSummary(predicted, memory) : describeSummary(predicted, memory));
-  if (exitCode > EndedBySignal) {
-    std::string how = "interrupted after step " + std::to_string(step);
-    if (!checkpoints)
-      how += "; nothing is saved, as there was no --checkpoint FOLDER\n";
-    else if (step < options.steps)
-      how += "; saved. Go on with\n  " + resumingLine(options.arguments, resumedFrom()) + "\n";
-    else
-      how += ", the last; saved\n";
-    std::cerr << "colossal-run: " + how << std::flush;
-  }
+  if (!logged.ok())
+    return {logged.code(),
+            "ended after step " + std::to_string(step) + ", as its log cannot be written" + describeRest()};
+  if (exitCode > EndedBySignal)
+    std::cerr << "colossal-run: interrupted after step " + std::to_string(step) + describeRest() + "\n"
+              << std::flush;
   return plan::finishStandardOutput();
+}
+
+std::string Trainer::describeRest() const {
+  if (savedAt != step)
+    return checkpoints ? "" : "; nothing is saved, as there was no --checkpoint FOLDER";
+  if (step == options.steps)
+    return ", the last; saved";
+  return "; saved. Go on with\n  " + resumingLine(options.arguments, resumedFrom());
 }
 
 std::string Trainer::resumedFrom() const {
