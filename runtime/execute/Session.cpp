@@ -297,6 +297,12 @@ std::vector<std::string> Session::files() const {
   return paths;
 }
 
+std::string Session::otherWeights() const {
+  return core->shared.weights.areGiven()    ? "--weights"
+         : core->shared.weights.areRandom() ? "--random-weights"
+                                            : "";
+}
+
 std::string describeInputs(const plan::Program &program) {
   std::string text;
   for (const plan::Binding &binding : program.inputs())

@@ -95,6 +95,9 @@ public:
   bool holdsAllRanks() const;
   /// The plan's file and those of its weights, where they lie now: no output may take their place.
   std::vector<std::string> files() const;
+  /// The option by which parameters have begun with other values than those of the plan's files: "--weights",
+  /// where it names such values, or "--random-weights"; empty: none.
+  std::string otherWeights() const;
 
   /// The program whose inputs have the names and shapes of `inputs`. Fixed inputs may be given and must then
   /// be equal. Where none fits, the message lists what each program takes. Converts types that the file

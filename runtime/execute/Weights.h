@@ -33,6 +33,9 @@ public:
   /// says. Fails where it has none of them, or one with another type or shape. `remark` says what of either
   /// was left over.
   Status openGiven(std::string &remark);
+  /// Whether that is so.
+  bool areGiven() const { return given != nullptr; }
+  bool areRandom() const { return seed.has_value(); }
 
   /// Where the plan's file of that index lies now.
   Status locate(uint32_t file, std::string &path) const;

@@ -311,6 +311,8 @@ def test_weights():
     run("train", "1x1.cplan", *DATA, "--steps", 9, "--resume", "whole", "--log", "after.jsonl")
     if abs(losses("weights.jsonl")[0] - expected(1)[0]) < 1e-6:
         fail("--weights FILE.safetensors is not read")
+    for option in ("--weights", "whole.safetensors"), ("--random-weights", 1):
+        run("train", "1x1.cplan", *DATA, "--steps", 9, "--resume", "whole", *option, says=f"warning: {option[0]} has no effect on what is trained")
     (SCRATCH / "bad.safetensors").write_bytes(b"\xff" * 16)
     run("train", "1x1.cplan", *DATA, "--steps", 1, "--weights", "bad.safetensors", code=2, says="not a readable .safetensors file")
     run("export", "absent", "--safetensors", "new.safetensors", code=3, says="absent")

@@ -186,6 +186,10 @@ Status Trainer::resume() {
     return {Code::InvalidArgument,
             "checkpoint " + checkpoint->path() + " does not say where its run was: " + error.what()};
   }
+  if (const std::string option = session->otherWeights(); root() && !option.empty())
+    std::cerr << "colossal-run: warning: " + option +
+                     " has no effect on what is trained: --resume takes that from the checkpoint\n"
+              << std::flush;
   if (root() && checkpoint->loss() != session->plan().training().loss())
     std::cerr << "colossal-run: warning: the checkpoint is of training with --loss " + checkpoint->loss() +
                      ", and the plan's is " + session->plan().training().loss() + "\n"
