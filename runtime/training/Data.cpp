@@ -2,6 +2,7 @@
 #include "runtime/training/Data.h"
 
 #include "colossal/Plan/Training.h"
+#include "runtime/comm/Reduce.h"
 
 #include <cstring>
 #include <limits>
@@ -17,6 +18,16 @@ void widen(const std::byte *from, uint64_t count, std::byte *to) {
     std::memcpy(&value, from + e * sizeof(From), sizeof(From));
     const To wide = static_cast<To>(value);
     std::memcpy(to + e * sizeof(To), &wide, sizeof(To));
+  }
+}
+
+template <class To>
+void widenHalves(const std::byte *from, uint64_t count, std::byte *to) {
+  for (uint64_t e = 0; e < count; ++e) {
+    uint16_t half;
+    std::memcpy(&half, from + e * sizeof half, sizeof half);
+    const To wide = halfToFloat(half);
+    std::memcpy(to + e * sizeof wide, &wide, sizeof wide);
   }
 }
 
@@ -37,6 +48,10 @@ Converter converterTo(plan::DataType from) {
   case plan::I8: return fits(7, true) ? widen<int8_t, To> : nullptr;
   case plan::I16: return fits(15, true) ? widen<int16_t, To> : nullptr;
   case plan::I32: return fits(31, true) ? widen<int32_t, To> : nullptr;
+  case plan::F16:
+    if constexpr (isFloat)
+      return widenHalves<To>;
+    return nullptr;
   case plan::F32: return isFloat ? widen<float, To> : nullptr;
   default: return nullptr;
   }

@@ -41,7 +41,7 @@ def run(*arguments, code=0, says="", prefix=(), env=None):
 
 def npy(path, kind, shape, values):
     head = repr({"descr": kind, "fortran_order": False, "shape": tuple(shape)}).ljust(117) + "\n"
-    form = {"<f4": "f", "<f8": "d", "<i8": "q", "<i4": "i", "<u2": "H"}[kind]
+    form = {"<f4": "f", "<f8": "d", "<f2": "e", "<i8": "q", "<i4": "i", "<u2": "H"}[kind]
     (SCRATCH / path).write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{len(values)}{form}", *values))
 
 
@@ -122,6 +122,13 @@ def test_data():
     (SCRATCH / "x.bin").write_bytes(struct.pack("<60f", *X) + struct.pack("<5f", *range(5)))
     run("train", "1x1.cplan", "--data", "x=x.bin:f32", "target=target.npy", "ids=fill:-100", "--steps", 5, *SGD, "--log", "stream.jsonl")
     close(losses("stream.jsonl"), expected(5), "losses from a stream")
+    # Halves, whose values are those of f32 that they stand for.
+    halves = struct.unpack("<10e", struct.pack("<10e", *TARGET))
+    for kind in ("<f2", "<f4"):
+        npy("goals.npy", kind, (10,), halves)
+        run("train", "1x1.cplan", *DATA[:2], "--data", "target=goals.npy", *DATA[4:], "--steps", 5, *SGD, "--log", f"goals{kind[1:]}.jsonl")
+    if losses("goalsf2.jsonl") != losses("goalsf4.jsonl"):
+        fail("data in f16 has other losses than the same numbers in f32")
     # Archives, mapped where they are stored, and read where they are deflated.
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         with zipfile.ZipFile(SCRATCH / "all.npz", "w", method) as archive:
