@@ -303,11 +303,12 @@ std::string Session::otherWeights() const {
                                             : "";
 }
 
-std::string describeInputs(const plan::Program &program) {
+std::string describeInputs(const plan::Program &program, const std::string &without) {
   std::string text;
   for (const plan::Binding &binding : program.inputs())
-    text += "  " + binding.name() + ": " +
-            describeType(binding.type(), {binding.shape().begin(), binding.shape().end()}) + "\n";
+    if (binding.name() != without)
+      text += "  " + binding.name() + ": " +
+              describeType(binding.type(), {binding.shape().begin(), binding.shape().end()}) + "\n";
   for (const plan::FixedInput &input : program.fixed_inputs())
     text += "  " + input.name() + ": " +
             describeType(input.type(), {input.shape().begin(), input.shape().end()}) +

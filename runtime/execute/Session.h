@@ -148,8 +148,9 @@ private:
   std::unique_ptr<Core> core;
 };
 
-/// "name: f32[2,3]" for each input of a program, one a line.
-std::string describeInputs(const plan::Program &program);
+/// "name: f32[2,3]" for each input of a program, one a line; not for the one called `without`, which is not
+/// the user's to give.
+std::string describeInputs(const plan::Program &program, const std::string &without = "");
 
 } // namespace colossal::runtime
 

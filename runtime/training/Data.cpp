@@ -205,8 +205,8 @@ Status DataSet::configure(const plan::Program &program, const plan::Training &tr
     problem("there is no input '" + name + "'");
   if (problems.empty())
     return {};
-  return {Code::InvalidArgument,
-          "--data: " + problems + ". Program '" + program.name() + "' takes\n" + describeInputs(program)};
+  return {Code::InvalidArgument, problems + ". Program '" + program.name() + "' takes\n" +
+                                     describeInputs(program, plan::stepValuesInput)};
 }
 
 } // namespace colossal::runtime

@@ -23,10 +23,11 @@ public:
   virtual void read(uint64_t first, uint64_t count, std::byte *elements) const = 0;
 };
 
-/// What `--data` says: NAME=FILE.npy, NAME=FILE.npz (the array of that name, or the only one),
-/// NAME=FILE.bin:TYPE, NAME=fill:VALUE, or FILE.npz, whose arrays are the inputs of their names. Adds to
-/// `arrays`; `files` gets the paths. `shapes`: of the program's inputs, for what has no shape of its own: a
-/// stream is cut into samples of their size, the rest left over.
+/// What `--data` and `--evaluate-data` say, which stand before the messages of this and of DataSet:
+/// NAME=FILE.npy, NAME=FILE.npz (the array of that name, or the only one), NAME=FILE.bin:TYPE,
+/// NAME=fill:VALUE, or FILE.npz, whose arrays are the inputs of their names. Adds to `arrays`; `files` gets
+/// the paths. `shapes`: of the program's inputs, for what has no shape of its own: a stream is cut into
+/// samples of their size, the rest left over.
 Status openData(const std::string &argument, const plan::Program &program,
                 std::map<std::string, std::shared_ptr<DataArray>> &arrays, std::vector<std::string> &files);
 

@@ -1,4 +1,5 @@
 // What --data names: arrays of NumPy, streams of tokens, constants.
+#include "colossal/Plan/Training.h"
 #include "runtime/io/MappedFile.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/StoredEntries.h"
@@ -189,10 +190,7 @@ Status openData(const std::string &argument, const plan::Program &program,
   const auto add = [&](const std::string &name, std::shared_ptr<DataArray> array) {
     return arrays.emplace(name, std::move(array)).second
                ? Status()
-               : Status(Code::InvalidArgument, "--data: input '" + name + "' is given twice");
-  };
-  const auto fail = [&](const Status &status) {
-    return Status(status.code(), "--data " + argument + ": " + status.message());
+               : Status(Code::InvalidArgument, "input '" + name + "' is given twice");
   };
   const size_t equals = argument.find('=');
   const std::string name = equals == std::string::npos ? "" : argument.substr(0, equals);
@@ -206,8 +204,8 @@ Status openData(const std::string &argument, const plan::Program &program,
       if (found == read.end() && read.size() == 1)
         found = read.begin();
       if (found == read.end())
-        return fail({Code::InvalidArgument, "it holds " + std::to_string(read.size()) +
-                                                " arrays, and none has the name '" + name + "'"});
+        return {Code::InvalidArgument,
+                "it holds " + std::to_string(read.size()) + " arrays, and none has the name '" + name + "'"};
       return add(name, std::move(found->second));
     }
     for (auto &[array, data] : read)
@@ -220,11 +218,11 @@ Status openData(const std::string &argument, const plan::Program &program,
   const bool isFill = value.compare(0, 5, "fill:") == 0,
              isStream = colon != std::string::npos && endsWith(value.substr(0, colon), ".bin");
   if (name.empty() || (!isFill && !isStream && !endsWith(value, ".npy")))
-    return fail({Code::InvalidArgument, "expected NAME=FILE.npy, NAME=FILE.npz, FILE.npz, NAME=FILE.bin:u16 "
-                                        "(or another type) or NAME=fill:VALUE"});
+    return {Code::InvalidArgument, "expected NAME=FILE.npy, NAME=FILE.npz, FILE.npz, NAME=FILE.bin:u16 "
+                                   "(or another type) or NAME=fill:VALUE"};
   if (!input)
-    return fail({Code::InvalidArgument, "there is no input '" + name + "'. Program '" + program.name() +
-                                            "' takes\n" + describeInputs(program)});
+    return {Code::InvalidArgument, "there is no input '" + name + "'. Program '" + program.name() +
+                                       "' takes\n" + describeInputs(program, plan::stepValuesInput)};
   Status status;
   if (isFill) {
     status = openConstant(value.substr(5), *input, array);
@@ -238,7 +236,7 @@ Status openData(const std::string &argument, const plan::Program &program,
     if (status.ok())
       status = openNpy(file, 0, file->size(), value, array);
   }
-  return status.ok() ? add(name, std::move(array)) : fail(status);
+  return status.ok() ? add(name, std::move(array)) : status;
 }
 
 } // namespace colossal::runtime

@@ -180,6 +180,10 @@ def test_wrong_use():
     npy("nan.npy", "<f4", (10,), TARGET[:5] + [math.nan] + TARGET[6:])
     steps = ["--steps", 3]
     run("train", "1x1.cplan", *DATA[:4], *steps, code=2, says="input 'ids' (i64[samples]) has no data")
+    if "colossal.step_values" in run("train", "1x1.cplan", *DATA[:4], *steps, code=2, says="Program 'step' takes\n  "):
+        fail("step values are listed among what a user gives")
+    run("train", "1x1.cplan", *DATA, *steps, "--evaluate-data", "x=wide.npy", "target=target.npy", code=2, says="colossal-run: --evaluate-data: input 'x' must have shape")
+    run("train", "1x1.cplan", *DATA, *steps, "--evaluate-data", "x=absent.npy", code=3, says="colossal-run: --evaluate-data x=absent.npy: ")
     run("train", "1x1.cplan", *DATA, "--data", "y=x.npy", *steps, code=2, says="there is no input 'y'")
     run("train", "1x1.cplan", "--data", "x=short.npy", *DATA[2:], *steps, code=2, says="short.npy has 3 samples, fewer than the 4 of a step")
     run("train", "1x1.cplan", "--data", "x=wide.npy", *DATA[2:], *steps, code=2, says="input 'x' must have shape [samples,6], and wide.npy has [10,5]")

@@ -76,6 +76,9 @@ public:
 private:
   Status open();
   Status resume();
+  using Arrays = std::map<std::string, std::shared_ptr<DataArray>>; ///< by input
+  Status openArrays(const std::string &option, const std::vector<std::string> &arguments,
+                    const plan::Program &program, Arrays &arrays);
   Status openData();
   Status checkOutputs() const;
   Status trainStep();
@@ -142,27 +145,34 @@ Status Trainer::open() {
   return {};
 }
 
+Status Trainer::openArrays(const std::string &option, const std::vector<std::string> &arguments,
+                           const plan::Program &program, Arrays &arrays) {
+  for (const std::string &argument : arguments)
+    if (Status status = runtime::openData(argument, program, arrays, files); !status.ok())
+      return {status.code(), option + " " + argument + ": " + status.message()};
+  return {};
+}
+
 Status Trainer::openData() {
+  const auto of = [](const std::string &option, const Status &status) {
+    return status.ok() ? Status() : Status(status.code(), option + ": " + status.message());
+  };
   const plan::Plan &plan = session->plan();
   const plan::Program &program = plan.programs(stepProgram);
-  std::map<std::string, std::shared_ptr<DataArray>> arrays;
-  for (const std::string &argument : options.data)
-    COLOSSAL_RETURN_IF_ERROR(runtime::openData(argument, program, arrays, files));
-  COLOSSAL_RETURN_IF_ERROR(data.configure(program, plan.training(), arrays, options.shuffle));
+  Arrays arrays, others;
+  COLOSSAL_RETURN_IF_ERROR(openArrays("--data", options.data, program, arrays));
+  COLOSSAL_RETURN_IF_ERROR(of("--data", data.configure(program, plan.training(), arrays, options.shuffle)));
   if (options.evaluateData.empty())
     return {};
-  if (Status status = session->find(plan::evaluateProgram, evaluateProgram); !status.ok())
-    return {status.code(), "--evaluate-data: " + status.message()};
+  COLOSSAL_RETURN_IF_ERROR(of("--evaluate-data", session->find(plan::evaluateProgram, evaluateProgram)));
   const plan::Program &evaluation = plan.programs(evaluateProgram);
-  std::map<std::string, std::shared_ptr<DataArray>> others;
-  for (const std::string &argument : options.evaluateData)
-    COLOSSAL_RETURN_IF_ERROR(runtime::openData(argument, evaluation, others, files));
+  COLOSSAL_RETURN_IF_ERROR(openArrays("--evaluate-data", options.evaluateData, evaluation, others));
   // Masks and the like need not be said twice.
   for (const plan::Binding &input : evaluation.inputs())
     if (const auto same = arrays.find(input.name()); same != arrays.end() && same->second->isConstant())
       others.insert(*same);
-  Status status = evaluationData.configure(evaluation, plan.training(), std::move(others), std::nullopt);
-  return status.ok() ? status : Status(status.code(), "--evaluate-data: " + status.message());
+  return of("--evaluate-data",
+            evaluationData.configure(evaluation, plan.training(), std::move(others), std::nullopt));
 }
 
 Status Trainer::resume() {
