@@ -33,7 +33,8 @@ public:
   };
 
   /// `folder`: one checkpoint, or the folder of a run, of which the last one is taken. Every file must have
-  /// the size and the digest that the manifest states, and the parts of a state hold each element once.
+  /// the size and the digest that the manifest states, and the parts of a state hold each element once. Where
+  /// that is not so, Io; the message names the newest one before it that is whole.
   static Status open(const std::string &folder, std::unique_ptr<Checkpoint> &checkpoint);
 
   /// The folder of this one.
@@ -58,6 +59,9 @@ public:
   Status readSaved(size_t index, uint64_t first, uint64_t count, std::byte *elements) const;
 
 private:
+  static Status openOne(const std::string &folder, std::unique_ptr<Checkpoint> &checkpoint);
+  /// The newest whole checkpoint of the run's folder before one of them; empty: there is none.
+  static std::string findWholeBefore(const std::string &damaged);
   Status readManifest();
 
   std::string folder, trainedBy, trainedFor, modelPath, text;

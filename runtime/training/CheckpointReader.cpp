@@ -2,6 +2,8 @@
 #include "runtime/training/Checkpoint.h"
 #include "runtime/training/CheckpointFolder.h"
 
+#include "colossal/Plan/OutputFile.h"
+
 #include <nlohmann/json.hpp>
 
 #define XXH_INLINE_ALL
@@ -20,8 +22,16 @@ using nlohmann::json;
 
 constexpr uint64_t mostElements = uint64_t(1) << 46;
 
+/// What a file of the checkpoint is, whatever is wrong in it, and whoever has made it so.
 Status bad(const std::string &what) {
-  return {Code::InvalidArgument, what};
+  return {Code::Io, what};
+}
+
+/// A JSON library's words without the number that it begins with: "key 'step' not found".
+std::string describe(const json::exception &error) {
+  const std::string text = error.what();
+  const size_t end = text.find("] ");
+  return end == std::string::npos ? text : text.substr(end + 2);
 }
 
 std::string digestOf(const SafetensorsFile &file) {
@@ -134,35 +144,63 @@ const plan::Program *findRole(const plan::Plan &plan, plan::Program::Role role) 
 
 } // namespace
 
-Status Checkpoint::open(const std::string &folder, std::unique_ptr<Checkpoint> &checkpoint) {
+Status Checkpoint::openOne(const std::string &folder, std::unique_ptr<Checkpoint> &checkpoint) {
   std::unique_ptr<Checkpoint> opened(new Checkpoint);
   opened->folder = folder;
+  Status status;
+  try {
+    status = opened->readManifest();
+  } catch (const json::exception &error) {
+    status = bad("its manifest.json is damaged: " + describe(error));
+  }
+  if (!status.ok())
+    return {status.code(), "checkpoint " + folder + ": " + status.message()};
+  checkpoint = std::move(opened);
+  return {};
+}
+
+std::string Checkpoint::findWholeBefore(const std::string &damaged) {
+  std::map<uint64_t, std::string> found;
+  if (!listCheckpoints(runFolder(damaged), found).ok())
+    return "";
+  bool isBefore = false;
+  for (auto each = found.rbegin(); each != found.rend(); ++each) {
+    std::unique_ptr<Checkpoint> opened;
+    if (isBefore && openOne(each->second, opened).ok())
+      return each->second;
+    isBefore |= plan::isSameFile(each->second, damaged);
+  }
+  return "";
+}
+
+Status Checkpoint::open(const std::string &folder, std::unique_ptr<Checkpoint> &checkpoint) {
+  std::string one = folder;
   if (::access((folder + "/" + manifestName).c_str(), F_OK) != 0) {
     std::map<uint64_t, std::string> found;
     COLOSSAL_RETURN_IF_ERROR(listCheckpoints(folder, found));
     if (found.empty())
       return {Code::NotFound, "there is no checkpoint in " + folder +
                                   ": neither a manifest.json nor a folder step-N that has one"};
-    opened->folder = found.rbegin()->second;
+    one = found.rbegin()->second;
   }
-  Status status;
-  try {
-    status = opened->readManifest();
-  } catch (const json::exception &error) {
-    status = bad(std::string("its manifest.json is not readable: ") + error.what());
-  }
-  if (!status.ok())
-    return {status.code(), "checkpoint " + opened->folder + ": " + status.message()};
-  checkpoint = std::move(opened);
-  return {};
+  Status status = openOne(one, checkpoint);
+  if (status.ok())
+    return status;
+  const std::string before = findWholeBefore(one);
+  return before.empty()
+             ? status
+             : Status(status.code(), status.message() + ". " + before + ", before it, is whole: --resume " +
+                                         before + " goes on from there");
 }
 
 Status Checkpoint::readManifest() {
   MappedFile mapped;
   COLOSSAL_RETURN_IF_ERROR(MappedFile::open(folder + "/" + manifestName, mapped));
   const char *begin = reinterpret_cast<const char *>(mapped.data());
-  const json manifest = json::parse(begin, begin + mapped.size());
-  if (manifest.value("format", "") != "colossal-checkpoint")
+  const json manifest = json::parse(begin, begin + mapped.size(), nullptr, false);
+  if (manifest.is_discarded())
+    return bad("its manifest.json is damaged: it is no JSON, or only a part of it");
+  if (!manifest.is_object() || manifest.value("format", "") != "colossal-checkpoint")
     return bad("its manifest.json is not that of a checkpoint");
   if (manifest.at("version").get<uint64_t>() != 1)
     return {Code::Unsupported, "it has version " + manifest.at("version").dump() + "; this runtime reads 1"};
@@ -177,7 +215,8 @@ Status Checkpoint::readManifest() {
       return bad("a file has the name '" + name + "'");
     auto file = std::make_unique<SafetensorsFile>();
     const std::string path = folder + "/" + name;
-    COLOSSAL_RETURN_IF_ERROR(SafetensorsFile::open(path, *file));
+    if (Status status = SafetensorsFile::open(path, *file); !status.ok())
+      return bad(name + " is damaged, or not there: " + status.message());
     if (file->mapped().size() != row.at("bytes").get<uint64_t>() ||
         digestOf(*file) != row.at("xxh3_128").get<std::string>())
       return {Code::Io, name + " is damaged: its size or digest is not what was written"};

@@ -252,6 +252,21 @@ def test_resume():
     data = bytearray(part.read_bytes())
     data[-1] ^= 1
     part.write_bytes(data)
+    before = "damaged/step-00000006, before it, is whole: --resume damaged/step-00000006 goes on from there"
+    run("train", "1x1.cplan", *DATA, "--steps", 9, "--resume", "damaged", code=3, says=before)
+    part.write_bytes(data[:50])
+    run("train", "1x1.cplan", *DATA, "--steps", 9, "--resume", "damaged", code=3, says=f"{part.name} is damaged, or not there")
+    part.unlink()
+    run("train", "1x1.cplan", *DATA, "--steps", 9, "--resume", "damaged/step-00000007/", code=3, says=before)
+    manifest = SCRATCH / "damaged/step-00000007/manifest.json"
+    whole = manifest.read_text()
+    for text, says in (whole[:90], "manifest.json is damaged: it is no JSON"), (whole.replace('"step":', '"stop":'), "manifest.json is damaged: key 'step' not found"):
+        manifest.write_text(text)
+        if "exception" in run("train", "1x1.cplan", *DATA, "--steps", 9, "--resume", "damaged", code=3, says=says):
+            fail("a library's words in a message")
+    shutil.rmtree(SCRATCH / "damaged/step-00000007")
+    shutil.copytree(SCRATCH / "kept/step-00000007", SCRATCH / "damaged/step-00000007")
+    part.write_bytes(data)
     run("train", "1x1.cplan", *DATA, "--steps", 9, "--resume", "damaged", code=3, says="is damaged")
     run("train", "1x1.cplan", *DATA, "--steps", 9, "--resume", "damaged/step-00000006", says="going on after step 6")
     manifest = SCRATCH / "kept/step-00000007/manifest.json"

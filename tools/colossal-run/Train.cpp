@@ -186,15 +186,16 @@ Status Trainer::resume() {
   step = firstStep = checkpoint->step();
   const json notes = json::parse(checkpoint->notes(), nullptr, false);
   if (!notes.is_object())
-    return {Code::InvalidArgument, "checkpoint " + checkpoint->path() + " does not say where its run was"};
+    return {Code::Io, "checkpoint " + checkpoint->path() +
+                          " does not say where its run was: its manifest.json is damaged"};
   try {
     samples = notes.at("samples").get<uint64_t>();
     updates = notes.at("updates").get<uint64_t>();
     takeLossScale(notes, scale);
     takeOptions(notes.at("options"), options);
-  } catch (const json::exception &error) {
-    return {Code::InvalidArgument,
-            "checkpoint " + checkpoint->path() + " does not say where its run was: " + error.what()};
+  } catch (const json::exception &) {
+    return {Code::Io, "checkpoint " + checkpoint->path() +
+                          " does not say all of where its run was: its manifest.json is damaged"};
   }
   if (const std::string option = session->otherWeights(); root() && !option.empty())
     std::cerr << "colossal-run: warning: " + option +
