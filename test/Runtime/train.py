@@ -485,6 +485,20 @@ def test_signals():
         if process.returncode != code or last <= step or shlex.split(output.split("Go on with\n")[-1])[-1] != f"--resume={folder}":
             fail(f"{number} after --resume: exit code {process.returncode}, step {last}", output[-2000:])
     check_unasked_save(folder, last)
+    check_cut_data()
+
+
+def check_cut_data():
+    """A file that becomes shorter while it is read."""
+    npy("cut.npy", "<f4", (4096, 6), [0.5] * 6 * 4096)
+    npy("goals.npy", "<f4", (4096,), [1.0] * 4096)
+    process = subprocess.Popen([RUN, "train", "1x1.cplan", "--data", "x=cut.npy", "target=goals.npy", "ids=fill:1", "--steps", "100000000"], cwd=SCRATCH, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.readline()
+    os.truncate(SCRATCH / "cut.npy", 200)
+    output = process.communicate(timeout=60)[1]
+    if process.returncode != -signal.SIGBUS or "crashed: a file that it reads, of data" not in output:
+        fail(f"data that is cut: exit code {process.returncode}", output[-2000:])
 
 
 def check_unasked_save(folder, step):

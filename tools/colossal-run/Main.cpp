@@ -65,6 +65,10 @@ void onCrash(int signal) {
     say(" in an instruction from ");
     say(source);
   }
+  // A mapped file's page that is no more.
+  if (signal == SIGBUS)
+    say(": a file that it reads, of data, weights or a checkpoint, has become shorter, or its disk fails; "
+        "files must stay as they are until the run ends");
   say("\n");
   std::signal(signal, SIG_DFL);
   std::raise(signal);
