@@ -134,8 +134,8 @@ void addRunOptions(CLI::App &app, TrainOptions &options) {
   app.add_flag("--memory", options.memory, "Print planned and measured memory of each rank by kind");
   app.add_flag(
       "--json", options.json,
-      "Print one JSON object in the end, and no lines of steps: losses, predicted and measured times, "
-      "what each rank sent in the last step by axes and kind, and memory");
+      "Print one JSON object in the end, and no lines of steps: the last step's loss, predicted and measured "
+      "times, what each rank sent in the last step by axes and kind, and memory");
   app.add_flag("--eager", options.session.eager,
                "Enqueue each instruction in every run, also where a device could replay a recording");
   app.add_flag("--ordered", options.session.ordered,
