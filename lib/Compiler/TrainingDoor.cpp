@@ -76,7 +76,8 @@ static std::string completeSchedule(CompileOptions &options, int64_t stages) {
 }
 
 /// What of the microbatches does not go with the batch and the order of passes, and what to do; or "".
-static std::string checkTurns(const CompileOptions &options, int64_t stages) {
+/// `dataRanks` have samples of their own of each microbatch.
+static std::string checkTurns(const CompileOptions &options, int64_t stages, int64_t dataRanks) {
   const int64_t batch = options.training->globalBatch, turns = std::max<int64_t>(1, options.microbatches);
   const cost::Schedule schedule = getPipelineSchedule(options);
   const bool inRounds = stages > 1 && options.chunks > 1 && schedule == cost::Schedule::Interleaved;
@@ -96,8 +97,9 @@ static std::string checkTurns(const CompileOptions &options, int64_t stages) {
     --below;
   while (above <= batch && !fits(above))
     ++above;
+  const int64_t whole = round * dataRanks; // a round with a sample for each rank
   if (below == 0 && above > batch)
-    return wrong + ": a --global-batch of " + std::to_string((batch / round + 1) * round) +
+    return wrong + ": a --global-batch of " + std::to_string((batch / whole + 1) * whole) +
            " with --microbatches " + std::to_string(round) + " would do";
   return wrong + ": --microbatches " + (below > 0 ? std::to_string(below) : "") +
          (below > 0 && above <= batch ? " or " : "") + (above <= batch ? std::to_string(above) : "") +
@@ -120,7 +122,7 @@ FailureOr<CompileOptions> completeTraining(MLIRContext *context, const CompileOp
   complete.training->hasRecipe = !options.layout.recipe.empty();
   training::adaptImport(*options.training, complete.import);
   Location loc = UnknownLoc::get(context);
-  int64_t stages = 1;
+  int64_t stages = 1, dataRanks = 1;
   std::string wrong;
   if (!options.mesh.empty()) {
     FailureOr<dist::MeshAttr> mesh = parseMesh(context, options.mesh);
@@ -128,13 +130,15 @@ FailureOr<CompileOptions> completeTraining(MLIRContext *context, const CompileOp
       return failure();
     if (int64_t axis = mesh->findAxis(dist::kStageAxis); axis >= 0)
       stages = mesh->getAxisSize(axis);
+    if (int64_t axis = mesh->findAxis("data"); axis >= 0)
+      dataRanks = mesh->getAxisSize(axis);
     if (options.devices == 0)
       wrong = checkZero(options, *mesh);
   }
   if (wrong.empty())
     wrong = completeSchedule(complete, stages);
   if (wrong.empty())
-    wrong = checkTurns(complete, stages);
+    wrong = checkTurns(complete, stages, dataRanks);
   if (!wrong.empty()) {
     emitError(loc) << wrong;
     return failure();
