@@ -202,6 +202,9 @@ def test_wrong_use():
     run("train", "1x1.cplan", *DATA, *steps, "--trust", "1", says="warning: --trust has no effect: neither 'sgd'")
     run("train", "1x1.cplan", *DATA, *steps, "--power", "2", "--lr-schedule", "linear", says="warning: --power has no effect")
     run("train", "1x1.cplan", *DATA, *steps, "--lr", "-1", code=2, says="--lr is -1")
+    for option, value in ("--shuffle", "-1"), ("--seed", "99999999999999999999"), ("--warmup", "1.5"), ("--milestones", "2,-3"), ("--random-weights", "-1"):
+        run("train", "1x1.cplan", *DATA, *steps, option, value, code=2, says=f"'{value.split(',')[-1]}' is not a whole number from 0 to 2^64 - 1")
+    run("train", "1x1.cplan", *DATA, *steps, "--seed", str(2**64 - 1), "--shuffle", str(2**64 - 1))
     run("train", "1x1.cplan", *DATA, *steps, "--lr-schedule", "square", code=2, says="--lr-schedule")
     subprocess.run([BIN / "write-plan", SCRATCH / "plain.cplan", "plain"], check=True)
     run("train", "plain.cplan", *DATA, *steps, code=2, says="was compiled without --training")

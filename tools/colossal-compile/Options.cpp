@@ -8,6 +8,8 @@
 #include "tools/manual/CommandLine.h"
 
 #include <CLI/CLI.hpp>
+
+#include <cmath>
 #include <set>
 
 static const char *const kHelp = R"(Compiles an ONNX model for a mesh of devices, ahead of time.
@@ -234,6 +236,19 @@ void addPassOptions(CLI::App &app, PassOptions &options) {
                     "colossal-opt FILE --run-reproducer");
 }
 
+/// The planner counts in doubles, which the parser takes with what stands behind the point.
+CLI::Validator isBatch() {
+  return CLI::Validator(
+      [](const std::string &text) {
+        double number = 0;
+        const bool isNumber = CLI::detail::lexical_cast(text, number);
+        return isNumber && number >= 1 && number <= 1e9 && number == std::floor(number)
+                   ? std::string()
+                   : "'" + text + "' is not a whole number from 1 to 10^9";
+      },
+      "");
+}
+
 void addTrainingOptions(CLI::App &app, RawOptions &raw, Options &options) {
   colossal::PlanTrainingOptions &training = options.training;
   training.task.devices = 0;
@@ -253,8 +268,7 @@ void addTrainingOptions(CLI::App &app, RawOptions &raw, Options &options) {
                     "what is minimized: cross-entropy,logits=OUTPUT[,labels=NAME][,shift=1][,tokens=NAME]"
                     "[,ignore-index=-100][,label-smoothing=S]; mse, l1 or bce-with-logits with output=NAME; "
                     "output=NAME, a loss that the model computes itself");
-  group->add_option("--global-batch", training.task.globalBatch, "samples in a step")
-      ->check(CLI::Range(1.0, 1e9));
+  group->add_option("--global-batch", training.task.globalBatch, "samples in a step")->check(isBatch());
   const auto findError = [](const std::string &text) {
     std::string error;
     (void)colossal::outline::NamePattern::parse(text, error);

@@ -107,10 +107,10 @@ void addDataOptions(CLI::App &app, Options &options, Seeds &seeds) {
                  "of other values, under the names of the model's file");
   app.add_option("--random-weights", seeds.weights,
                  "Fill weights from this seed instead of files; equal on any mesh")
-      ->check(isNotNegative());
+      ->check(isWholeNumber());
   app.add_option("--random-inputs", seeds.inputs,
                  "Fill the inputs that are not given from this seed (integers are 0 or 1)")
-      ->check(isNotNegative());
+      ->check(isWholeNumber());
 }
 
 /// How it is run, and what is told of that.

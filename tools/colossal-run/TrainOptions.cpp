@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
 
@@ -68,16 +69,21 @@ void addOptimizerOptions(CLI::App &app, TrainOptions &options) {
           "--lr-schedule", options.schedule,
           "The learning rate over the steps: constant, linear or cosine or polynomial down to 0, multistep")
       ->check(CLI::IsMember({"constant", "linear", "cosine", "polynomial", "multistep"}));
-  group.add_option("--warmup", options.warmup, "Steps in which the learning rate rises to --lr");
+  group.add_option("--warmup", options.warmup, "Steps in which the learning rate rises to --lr")
+      ->check(isWholeNumber());
   group.add_option("--power", options.power, "Exponent of --lr-schedule polynomial [1]");
   group
       .add_option("--milestones", options.milestones,
                   "Steps after which --lr-schedule multistep multiplies the rate with --gamma: 100,200")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(isWholeNumber());
   group.add_option("--gamma", options.gamma, "What multistep multiplies with [0.1]");
-  group.add_option("--schedule-steps", options.scheduleSteps,
-                   "Steps that the schedule is over (default: --steps; a resumed run keeps it)");
-  group.add_option("--seed", options.seed, "Seed of dropout and other random numbers [0]");
+  group
+      .add_option("--schedule-steps", options.scheduleSteps,
+                  "Steps that the schedule is over (default: --steps; a resumed run keeps it)")
+      ->check(isWholeNumber());
+  group.add_option("--seed", options.seed, "Seed of dropout and other random numbers [0]")
+      ->check(isWholeNumber());
 }
 
 void addDataOptions(CLI::App &app, TrainOptions &options) {
@@ -88,9 +94,11 @@ void addDataOptions(CLI::App &app, TrainOptions &options) {
       "arrays of it;\n"
       "NAME=FILE.bin:u16, a stream of tokens (or u8, i8, i16, u32, i32, i64, f32) that is cut into samples; "
       "NAME=fill:1, a constant");
-  group.add_option(
-      "--shuffle", options.shuffle,
-      "Take the samples in an order drawn from this seed, another in each epoch (default: as they stand)");
+  group
+      .add_option(
+          "--shuffle", options.shuffle,
+          "Take the samples in an order drawn from this seed, another in each epoch (default: as they stand)")
+      ->check(isWholeNumber());
   group.add_option("--evaluate-data", options.evaluateData,
                    "Data of the program 'evaluate', as --data; whole batches of it, in order");
   group
@@ -125,7 +133,8 @@ void addRunOptions(CLI::App &app, TrainOptions &options) {
   app.add_option("--weights", options.session.weights,
                  "Where the weight files lie now, or a .safetensors file that training begins with");
   app.add_option("--random-weights", options.session.randomWeights,
-                 "Fill weights from this seed instead of files; equal on any mesh");
+                 "Fill weights from this seed instead of files; equal on any mesh")
+      ->check(isWholeNumber());
   app.add_option("--timeout", options.timeout,
                  "Time without progress after which all ranks are ended: SECONDS, FACTORx of what the plan "
                  "predicts,\nFACTORx,SECONDS or never; see colossal-run --help [100x,120]");
@@ -158,6 +167,18 @@ std::string quoted(const std::string &argument) {
 }
 
 } // namespace
+
+CLI::Validator isWholeNumber() {
+  return CLI::Validator(
+      [](const std::string &text) {
+        uint64_t number = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        return error == std::errc() && end == text.data() + text.size()
+                   ? std::string()
+                   : "'" + text + "' is not a whole number from 0 to 2^64 - 1";
+      },
+      "");
+}
 
 void addTrainOptions(CLI::App &app, TrainOptions &options) {
   app.add_option("PLAN", options.plan, "The plan file, compiled with --training");

@@ -13,6 +13,7 @@
 
 namespace CLI {
 class App;
+class Validator;
 } // namespace CLI
 
 namespace colossal::runtime {
@@ -36,6 +37,9 @@ struct TrainOptions {
   std::string timeout;                ///< as Deadline::parse reads it; empty: its default
   std::vector<std::string> arguments; ///< the command line, to say how to go on
 };
+
+/// Of numbers without a sign: the parser would take -1, and what is too large, for the greatest.
+CLI::Validator isWholeNumber();
 
 /// Adds the subcommand; `run` is called when it was chosen and all of it was read.
 void addTrainOptions(CLI::App &app, TrainOptions &options);
