@@ -76,7 +76,7 @@ class CheckpointWriter {
 public:
   /// `keep`: how many checkpoints stay; 0: all.
   CheckpointWriter(Session &session, std::string folder, uint64_t keep);
-  /// Waits for what is being written.
+  /// Waits for what is being written, and a few seconds for the parts of other processes.
   ~CheckpointWriter();
 
   /// Makes the folder if it is not there, and clears away what a process that was killed left behind.
@@ -107,7 +107,8 @@ private:
   bool replacesLater = false;
   std::thread writer;
   std::atomic<bool> ended{true};
-  std::atomic<bool> leaving{false}; ///< waits for no other process any more
+  std::atomic<bool> leaving{false}; ///< waits for other processes a few seconds only
+  uint64_t writing = 0;             ///< the step of what `writer` writes
   std::atomic<uint64_t> last{0};
   Status outcome; ///< read when `ended`
 };

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -22,6 +23,10 @@ namespace colossal::runtime {
 namespace {
 
 using nlohmann::json;
+
+/// Between looks at what other processes have written; and how many there are when the run has failed: 5 s.
+constexpr std::chrono::milliseconds betweenLooks(5);
+constexpr int lastWaits = 1000;
 
 std::string fileName(uint32_t rank) {
   char name[48];
@@ -169,8 +174,16 @@ CheckpointWriter::CheckpointWriter(Session &session, std::string folder, uint64_
 
 CheckpointWriter::~CheckpointWriter() {
   leaving = true;
-  if (writer.joinable())
-    writer.join();
+  if (!writer.joinable())
+    return;
+  writer.join();
+  // Whoever leaves first ends all: not before the first process has made one of what all have written.
+  const std::string growing = folder + "/" + growingName(writing);
+  for (int wait = 0; !session.root() && outcome.ok() && wait < lastWaits; ++wait) {
+    if (::access(growing.c_str(), F_OK) != 0)
+      return;
+    std::this_thread::sleep_for(betweenLooks);
+  }
 }
 
 Status CheckpointWriter::prepare() {
@@ -214,6 +227,7 @@ Status CheckpointWriter::save(uint64_t step, const std::string &notes) {
                                       ", which rank 0 has made: all processes must see the same files there");
   }));
   ended = false;
+  writing = step;
   writer = std::thread([this, step, notes, given = std::move(given), taken = std::move(taken)]() mutable {
     write(step, notes, given, std::move(taken));
   });
@@ -276,11 +290,11 @@ Status CheckpointWriter::writeAll(uint64_t step, const std::string &notes, const
     if (ranks.count(rank))
       continue;
     std::string text;
-    while (!readText(aboutPath(rank), text).ok()) {
-      // A process that fails ends all.
-      if (leaving)
+    for (int wait = 0; !readText(aboutPath(rank), text).ok(); wait += leaving ? 1 : 0) {
+      // A process that fails ends all; what the others are writing is still worth a moment.
+      if (wait == lastWaits)
         return {Code::Interrupted, "rank " + std::to_string(rank) + " has not written its part"};
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::this_thread::sleep_for(betweenLooks);
     }
     ranks[rank] = json::parse(text);
     ::unlink(aboutPath(rank).c_str());

@@ -594,6 +594,13 @@ def test_mpi():
     close(losses("from-mpi.jsonl"), losses("whole.jsonl")[6:], "resumed from a checkpoint of MPI")
     run("train", "2x2.cplan", *DATA, "--steps", 8, "--resume", "mpi/step-00000003", "--comm", "mpi", prefix=prefix, env=env, says="going on after step 3")
     run("train", "2x2.cplan", *DATA[:4], "--data", "ids=large.npy", "--steps", 8, "--comm", "mpi", prefix=prefix, env=env, code=2, says="sample 5 of large.npy")
+    # What was finished before a step that fails is saved, whichever process it fails in.
+    npy("late.npy", "<i8", (10,), [1] * 9 + [12])
+    npy("soon.npy", "<i8", (10,), [1] * 8 + [12, 1])
+    for labels in ("late", "soon"):
+        run("train", "2x2.cplan", *DATA[:4], "--data", f"ids={labels}.npy", "--steps", 8, "--comm", "mpi", "--checkpoint", labels, "--every", 1, prefix=prefix, env=env, code=2, says="step 3: ")
+        if sorted(os.listdir(SCRATCH / labels)) != ["step-00000001", "step-00000002"]:
+            fail(f"a failed step over MPI leaves {sorted(os.listdir(SCRATCH / labels))}")
     run("train", "2x2.cplan", *DATA, "--steps", 8, "--comm", "mpi", "--log", "/dev/full", "--checkpoint", "unlogged-mpi", prefix=prefix, env=env, code=3, says="ended after step 2, as its log cannot be written; saved.")
     # A process that dies ends all, and the checkpoint is whole.
     process = subprocess.Popen([*prefix, RUN, "train", "2x2.cplan", *DATA, "--steps", "100000000", "--comm", "mpi", "--checkpoint", "dying", "--every", "5", "--keep", "2", "--timeout", "5"],
