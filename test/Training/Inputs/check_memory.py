@@ -1,6 +1,7 @@
 """Compares the memory that the joint search foresees of a step with the arenas of its program: check_memory.py FOLDER MODELS.
 
-Models are those of MODELS, or files in FOLDER.
+Models are those of MODELS, or files in FOLDER. Plans are made for one processor, whatever the host's is: which algorithm a convolution has, and with
+it the memory beside it, depends on that.
 """
 import json
 import pathlib
@@ -14,7 +15,7 @@ wrong = []
 
 def check(model, mesh, turns, *options, least=LEAST, most=MOST, devices=2, seq=96, loss="cross-entropy,logits=logits,shift=1"):
     path = folder / f"{model}.onnx"
-    command = ["colossal-compile", path if path.exists() else models / model / "model.onnx", "--training", "adamw", "--loss", loss, "--machine", "cpu",
+    command = ["colossal-compile", path if path.exists() else models / model / "model.onnx", "--training", "adamw", "--loss", loss, "--machine", "cpu", "--target", "cpu:znver4",
                *(["--dim", f"seq={seq}"] if seq else []), "--global-batch", 16, "--devices", devices, "--mesh", mesh, "--microbatches", turns, *([] if "--recompute" in options else ["--recompute", "none"]), *options,
                "--json", "-q", "-o", folder / "step.cplan"]
     got = json.loads(subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE).stdout)
