@@ -45,11 +45,12 @@ void Resharder::grow() const {
     }
 }
 
-const Move *Resharder::find(double bytes, const Placement &from, const Placement &to) const {
+const Move *Resharder::find(double bytes, const Placement &from, const Placement &to, bool isEven) const {
   static const Move nothing;
-  const Asked asked{bytes, pack(from), pack(to)};
+  Asked asked{bytes, pack(from), pack(to)};
   if (asked.from == asked.to)
     return &nothing;
+  asked.from |= std::uint64_t{isEven} << 63;
   if (2 * entries >= table.size())
     grow();
   const std::size_t mask = table.size() - 1;
@@ -59,7 +60,7 @@ const Move *Resharder::find(double bytes, const Placement &from, const Placement
         table[at].asked.to == asked.to)
       return table[at].move;
   const Move *move = nullptr;
-  if (std::optional<Move> found = search(bytes, from, to))
+  if (std::optional<Move> found = search(bytes, from, to, isEven))
     move = &moves.emplace_back(std::move(*found));
   table[at] = {asked, move};
   ++entries;
@@ -96,7 +97,39 @@ Resharder::Works Resharder::getWork(cost::MoveKind kind, double bytes, const cos
   return works;
 }
 
-std::optional<Move> Resharder::search(double bytes, const Placement &from, const Placement &to) const {
+std::vector<std::int64_t> Resharder::findDigits(Code code, const Placement &from, const Placement &to) const {
+  std::int64_t all = 1;
+  for (const TensorAxis &axis : axes)
+    all *= axis.size;
+  std::vector<std::int64_t> ends; // what lies outside of the end of each digit
+  for (const Placement *placement : {&from, &to}) {
+    std::int64_t outer = 1;
+    for (std::size_t a = 0; a < axes.size(); ++a)
+      if ((*placement)[a] == code)
+        ends.push_back(outer *= axes[a].size);
+  }
+  ends.push_back(all);
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  std::vector<std::int64_t> digits;
+  std::int64_t before = 1;
+  for (std::int64_t end : ends) {
+    if (end % before != 0)
+      return {};
+    digits.push_back(end / before);
+    before = end;
+  }
+  for (const Placement *placement : {&from, &to}) {
+    std::size_t digit = 0;
+    for (std::size_t a = 0; a < axes.size(); ++a)
+      if ((*placement)[a] == code && axes[a].size != digits[digit++])
+        return {};
+  }
+  return digits;
+}
+
+std::optional<Move> Resharder::search(double bytes, const Placement &from, const Placement &to,
+                                      bool isEven) const {
   const std::size_t count = axes.size();
   for (std::size_t a = 0; a < count; ++a)
     if (to[a] == kPartial && from[a] != kPartial)
@@ -108,8 +141,29 @@ std::optional<Move> Resharder::search(double bytes, const Placement &from, const
     sizes.push_back(axis.size);
     all *= axis.size;
   }
-  std::vector<Code> codes;
+  struct Split {
+    Code code = kWhole;
+    unsigned place = 0; // the first of its digits, or the only one
+    bool hasDigits = false;
+  };
+  std::vector<Split> splits;
   std::vector<cost::PlacementGraph::Place> places;
+  auto findSplit = [&](Code code) -> const Split & {
+    auto at =
+        std::find_if(splits.begin(), splits.end(), [&](const Split &split) { return split.code == code; });
+    if (at != splits.end())
+      return *at;
+    std::vector<std::int64_t> digits;
+    if (isEven)
+      digits = findDigits(code, from, to);
+    splits.push_back({code, static_cast<unsigned>(places.size()), !digits.empty()});
+    if (digits.empty())
+      digits = {all};
+    for (std::int64_t digit : digits)
+      places.push_back({digit, static_cast<unsigned>(splits.size())}); // dimensions of their own
+    bytes /= static_cast<double>(all);
+    return splits.back();
+  };
   auto encode = [&](const Placement &placement) {
     cost::Placement encoded;
     for (std::size_t a = 0; a < count; ++a) {
@@ -118,14 +172,11 @@ std::optional<Move> Resharder::search(double bytes, const Placement &from, const
         encoded.setPartial(static_cast<unsigned>(a));
       if (code <= kWhole)
         continue;
-      auto at = static_cast<std::size_t>(std::find(codes.begin(), codes.end(), code) - codes.begin());
-      if (at == codes.size()) {
-        codes.push_back(code);
-        places.push_back({all, static_cast<unsigned>(at)}); // dimensions of their own
-        bytes /= static_cast<double>(all);
-      }
-      auto depth = std::count(placement.begin(), placement.begin() + static_cast<std::ptrdiff_t>(a), code);
-      encoded.put(static_cast<unsigned>(a), static_cast<unsigned>(at), static_cast<unsigned>(depth));
+      const Split &split = findSplit(code);
+      const auto depth = static_cast<unsigned>(
+          std::count(placement.begin(), placement.begin() + static_cast<std::ptrdiff_t>(a), code));
+      encoded.put(static_cast<unsigned>(a), split.place + (split.hasDigits ? depth : 0),
+                  split.hasDigits ? 0 : depth);
     }
     return encoded;
   };

@@ -18,13 +18,16 @@ int UnitLayouts::timesMoved(const Placement &from, const Placement &to, bool reg
   return regather && !query.scoresInMemory && from != to && !wasPartial ? 2 : 1;
 }
 
-/// What brings a value from one placement to the other, with the padding of that which has more of it.
+/// What brings a value from one placement to the other, with the padding of that which has more of it. A
+/// compiled step takes axes from places that they divide as they stand there.
 const Move *UnitLayouts::findMove(int tensor, const Placement &from, const Placement &to,
                                   double widened) const {
   auto padding = [&](const Placement &placement) {
     return share(tensor, placement) / resharder.share(placement);
   };
-  return resharder.find(bytes(tensor) * widened * std::max(padding(from), padding(to)), from, to);
+  const double most = std::max(padding(from), padding(to));
+  constexpr double kRounding = 1e-9;
+  return resharder.find(bytes(tensor) * widened * most, from, to, most < 1 + kRounding);
 }
 
 /// What brings a gradient back; null where nothing does. A program adds up rows of a table's gradient in the
