@@ -304,6 +304,14 @@ LogicalResult Model::addArguments(Program &program, std::vector<Pin> &pins) {
     info.index = argument.getArgNumber();
     info.name = getBoundaryName(function.getArgAttr(info.index, "colossal.name"), "argument", info.index);
     info.layouts = getDemands(TensorOf{&program, tensor}, getTensor(argument), {});
+    // What becomes a state as it comes, from the stage that updates it, is best received as that lies.
+    for (OpOperand &use : argument.getUses())
+      if (auto name = isa<func::ReturnOp>(use.getOwner())
+                          ? function.getResultAttrOfType<StringAttr>(use.getOperandNumber(), kStateAttrName)
+                          : StringAttr())
+        for (ShardingAttr layout : nodes[stateNodes.lookup(name)].layouts)
+          if (!llvm::is_contained(info.layouts, layout))
+            info.layouts.push_back(layout);
     if (recipe)
       if (auto asked = recipe->getLayouts(argument, builder.getRefinement(function)))
         info.layouts = std::move(*asked);
