@@ -144,13 +144,21 @@ std::vector<std::string> findBatchlessPins(ReadModel &model) {
 }
 
 /// Behind the pin of a slice: the dimensions it speaks of. What a node drops of them, when it takes one row,
-/// is a reshape that has its name and other factors.
-std::string describeRank(Operation &op) {
-  if (!isa<SliceOp>(op))
+/// is a reshape that has its name and other factors. And behind that of what is done to each element, where
+/// the node turns what it reads, too, and so has dimensions in another order: their sizes, but for the batch.
+/// `other`: its result's type at another batch.
+std::string describeShape(Operation &op, Type other, bool isBesideTurned) {
+  const bool isOfSizes = isa<ElementwiseOp>(op) && isBesideTurned;
+  if (!isOfSizes && !isa<SliceOp>(op))
     return "";
+  auto type = cast<RankedTensorType>(op.getResult(0).getType()),
+       atOther = dyn_cast_or_null<RankedTensorType>(other);
   std::string text;
-  for (int64_t d = 0; d < cast<RankedTensorType>(op.getResult(0).getType()).getRank(); ++d)
-    text += d ? ",-" : "-";
+  for (int64_t d = 0; d < type.getRank(); ++d) {
+    const bool isFixed = isOfSizes && atOther && atOther.getRank() == type.getRank() &&
+                         atOther.getDimSize(d) == type.getDimSize(d);
+    text += (d ? "," : "") + (isFixed ? std::to_string(type.getDimSize(d)) : "-");
+  }
   return "[" + text + "]";
 }
 
@@ -202,13 +210,20 @@ SmallVector<std::string> nameAxes(const planner::TrainingPlan &plan) {
   return axes;
 }
 
-/// Pins of what stages hand each other: on either side it lies as the residual stream does between units, and
-/// ranks of a stage bring together what they need more of. By the shapes that the stream has.
+/// Pins of what stages hand each other: on either side it lies as it does between units, and ranks of a stage
+/// bring together what they need more of. By the shapes that the stream, and what goes on beside it, has.
 std::vector<std::string> findStreamPins(const planner::TrainingPlan &plan, ReadModel &model) {
   const SmallVector<std::string> axes = nameAxes(plan);
   if (axes.empty())
     return {};
   const factors::FactorGraph &graph = model.reading.graph;
+  double ranks = plan.context;
+  for (int size : plan.tensor)
+    ranks *= size;
+  std::optional<planner::PositionKey> beside = planner::findPlaceBesideStream(graph);
+  if (beside && beside->size < ranks)
+    beside.reset();
+  const planner::Boundary besideStream(axes.size(), beside);
   std::set<std::string> layouts;
   for (auto [u, ids] : llvm::enumerate(graph.ids)) {
     const factors::UnitKind &kind = graph.kinds[graph.units[u]];
@@ -222,7 +237,9 @@ std::vector<std::string> findStreamPins(const planner::TrainingPlan &plan, ReadM
       SmallVector<std::string> dims(type.getRank(), "-");
       if (plan.data > 1)
         dims[0] = "data";
-      for (auto [axis, place] : llvm::zip_equal(axes, ArrayRef(plan.boundary).take_front(axes.size()))) {
+      const bool isStream = op.results[0].tensor == kind.outputs.front();
+      const planner::Boundary &places = isStream ? plan.boundary : besideStream;
+      for (auto [axis, place] : llvm::zip_equal(axes, ArrayRef(places).take_front(axes.size()))) {
         if (!place || place->dim >= type.getRank())
           continue;
         std::string &dim = dims[place->dim];
@@ -255,8 +272,16 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
   // apart, and goes before.
   llvm::DenseMap<Operation *, std::string> unique = outline::getUniqueNames(model.functions[0]);
   llvm::StringMap<unsigned> count;
-  for (Operation &op : model.functions[0].front())
+  llvm::StringSet<> turns;
+  for (Operation &op : model.functions[0].front()) {
     ++count[outline::getFirstName(op.getLoc())];
+    if (isa<TransposeOp>(op))
+      turns.insert(outline::getFirstName(op.getLoc()));
+  }
+  llvm::StringMap<Type> atOther; // batch, by unique name
+  for (auto [op, name] : outline::getUniqueNames(model.functions[1]))
+    if (op->getNumResults() > 0)
+      atOther[name] = op->getResult(0).getType();
   std::vector<std::string> whole, split;
   for (auto [u, ids] : llvm::enumerate(graph.ids)) {
     const factors::UnitKind &kind = graph.kinds[graph.units[u]];
@@ -300,7 +325,8 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
       if (text.empty())
         whole.push_back(outline::escapeName(count[name] > 1 ? StringRef(unique[op]) : name) + "=replicated");
       else
-        split.push_back(outline::escapeName(name) + "=" + text + describeRank(*op));
+        split.push_back(outline::escapeName(name) + "=" + text +
+                        describeShape(*op, atOther.lookup(unique[op]), turns.contains(name)));
     }
   }
   llvm::append_range(whole, split);

@@ -437,6 +437,19 @@ void Reader::addLoss(factors::UnitKind &kind, int logits) const {
   kind.operations.push_back(std::move(loss));
 }
 
+/// Of what lives where units meet, that which goes on from one to the next comes first: of what grows with
+/// the batch the last that was made, and behind it what several units read, as masks and what a decoder reads
+/// of an encoder. Pairs of a value and the same one of another batch, in the model's order.
+static void putStreamFirst(std::vector<std::pair<Value, Value>> &live) {
+  std::reverse(live.begin(), live.end());
+  llvm::stable_sort(live, [](const auto &a, const auto &b) {
+    auto grows = [](const std::pair<Value, Value> &pair) {
+      return pair.first.getType() != pair.second.getType();
+    };
+    return grows(a) && !grows(b);
+  });
+}
+
 LogicalResult Reader::buildKind(const factors::Unit &unit, factors::UnitKind &kind) {
   tensors.clear();
   auto boundary = [&](int at, std::vector<int> &to) -> LogicalResult {
@@ -444,7 +457,11 @@ LogicalResult Reader::buildKind(const factors::Unit &unit, factors::UnitKind &ki
                        liveOther = factors::findLiveStream(manyStream, at);
     if (live.size() != liveOther.size())
       return emitError(few.getLoc()) << "the model has other blocks at another batch";
-    for (auto [value, other] : llvm::zip_equal(live, liveOther)) {
+    std::vector<std::pair<Value, Value>> ordered;
+    for (auto pair : llvm::zip_equal(live, liveOther))
+      ordered.emplace_back(std::get<0>(pair), std::get<1>(pair));
+    putStreamFirst(ordered);
+    for (auto [value, other] : ordered) {
       FailureOr<int> tensor = getTensor(value, other, kind);
       if (failed(tensor))
         return failure();

@@ -62,6 +62,7 @@ struct BlockPlanner::Layouts {
       : graph(graph), types(types), pricing(pricing) {
     for (const UnitKind &kind : graph.kinds)
       kinds.push_back(std::make_unique<KindInfo>(kind));
+    (void)findPlaceBesideStream(kinds);
   }
 
   /// By operation, the choices that it is left with.

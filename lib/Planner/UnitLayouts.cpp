@@ -20,6 +20,7 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
   root.resize(count);
   isBoundary.assign(count, false);
   hasSharedCopy.assign(count, false);
+  besideStream.assign(count, kWhole);
   for (std::size_t t = 0; t < count; ++t)
     root[t] = static_cast<int>(t);
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
@@ -177,6 +178,40 @@ std::vector<PositionKey> findBoundaryPlaces(const std::vector<std::unique_ptr<Ki
   return found;
 }
 
+std::optional<PositionKey> findPlaceBesideStream(const std::vector<std::unique_ptr<KindInfo>> &kinds) {
+  std::vector<std::pair<KindInfo *, int>> beside; // tensors
+  for (const auto &info : kinds)
+    for (const auto *boundary : {&info->kind.inputs, &info->kind.outputs})
+      for (std::size_t i = 1; i < boundary->size(); ++i)
+        beside.emplace_back(info.get(), (*boundary)[i]);
+  std::optional<PositionKey> heads;
+  for (auto [info, tensor] : beside)
+    for (const KindInfo::Consumer &consumer : info->consumers[tensor]) {
+      const Operation &op = info->kind.operations[consumer.op];
+      for (int f = 0; op.kind == Operation::Attention && f < static_cast<int>(op.factors.size()); ++f) {
+        const Factor &factor = op.factors[f];
+        const Code code = info->operandCode(consumer.op, consumer.operand, f);
+        if (!heads && code && factor.size > 1 && (factor.role == "heads" || factor.role == "group"))
+          heads = info->places[tensor][code - 1];
+      }
+    }
+  const bool isEverywhere = heads && std::all_of(beside.begin(), beside.end(), [&](const auto &each) {
+                              return each.first->find(each.second, *heads) != kWhole;
+                            });
+  if (!isEverywhere)
+    return std::nullopt;
+  for (auto [info, tensor] : beside)
+    info->besideStream[tensor] = info->find(tensor, *heads);
+  return heads;
+}
+
+std::optional<PositionKey> findPlaceBesideStream(const FactorGraph &graph) {
+  std::vector<std::unique_ptr<KindInfo>> kinds;
+  for (const UnitKind &kind : graph.kinds)
+    kinds.push_back(std::make_unique<KindInfo>(kind));
+  return findPlaceBesideStream(kinds);
+}
+
 //===- Choices
 //-------------------------------------------------------------------------------------------===//
 
@@ -284,6 +319,15 @@ std::vector<Choice> UnitLayouts::choices(int op) const {
   return found;
 }
 
+/// What all axes split of what goes on beside the stream, if there is enough for them.
+Code UnitLayouts::besideStream(int tensor) const {
+  const Code code = info.besideStream[tensor];
+  double ranks = 1;
+  for (const TensorAxis &axis : query.axes)
+    ranks *= axis.size;
+  return code != kWhole && info.places[tensor][code - 1].size >= ranks ? code : kWhole;
+}
+
 std::vector<ValueLayout> UnitLayouts::valueLayouts(int tensor) const {
   std::vector<ValueLayout> found{ValueLayout()};
   bool isBoundary = false;
@@ -295,9 +339,9 @@ std::vector<ValueLayout> UnitLayouts::valueLayouts(int tensor) const {
         if (i == 0)
           for (std::size_t a = 0; a < query.axes.size(); ++a)
             fixed[a] = query.boundary[a] ? info.find(tensor, *query.boundary[a]) : kWhole;
-        else // further tensors of a boundary pass whole
-          for (auto &code : fixed)
-            code = kWhole;
+        else
+          for (std::size_t a = 0; a < query.axes.size(); ++a)
+            fixed[a] = besideStream(tensor);
       }
   };
   fix(kind.inputs);

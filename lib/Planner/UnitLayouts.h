@@ -56,6 +56,9 @@ struct KindInfo {
   /// Per tensor: a mask of attention, or what one is made of, that nothing is trained in: no precision
   /// narrows it.
   std::vector<bool> isMask;
+  /// Per tensor: of what goes from unit to unit beside the stream, the place that axes split there; kWhole:
+  /// none.
+  std::vector<Code> besideStream;
   double parameters = 0; ///< elements, trained or frozen
   /// Code of a factor in an operand, or in a result; 0 if it lacks the factor.
   Code operandCode(int op, int operand, int factor) const { return codes[firstUse[op] + operand][factor]; }
@@ -78,6 +81,9 @@ private:
 /// and dimensions that all may split, in several sizes.
 std::vector<PositionKey> findBoundaryPlaces(const std::vector<std::unique_ptr<KindInfo>> &kinds);
 
+/// Sets `besideStream`; the place.
+std::optional<PositionKey> findPlaceBesideStream(const std::vector<std::unique_ptr<KindInfo>> &kinds);
+
 /// Where a value lies at one end of an edge, or between its producer and several consumers (a copy that
 /// serves all of them), and what its gradient still owes there.
 struct ValueLayout {
@@ -98,6 +104,7 @@ public:
   /// Empty, or why the choice is not allowed.
   std::string check(int op, const Choice &choice) const;
   std::vector<ValueLayout> valueLayouts(int tensor) const;
+  Code besideStream(int tensor) const;
 
   Placement have(int op, int result, const Choice &choice) const;
   Placement want(int op, int operand, const Choice &choice) const;

@@ -489,7 +489,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       return std::any_of(tensors.begin(), tensors.end(), [&](int each) { return info.root[each] == tensor; });
     };
     cost.inputSavedBytes += isIn(kind.inputs) ? bytes(tensor) * part : 0;
-    cost.outputSavedBytes += isIn(kind.outputs) && !isIn(kind.inputs) ? bytes(tensor) * part : 0;
+    cost.outputSavedBytes += isIn(kind.outputs) ? bytes(tensor) * part : 0;
   }
   std::map<int, double> keptForWeights;
   for (auto [tensor, part] : forWeights)

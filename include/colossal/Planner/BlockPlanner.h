@@ -74,6 +74,10 @@ struct PositionKey {
 };
 /// Layout of the residual stream between units: per axis a place, or none (whole on each rank).
 using Boundary = std::vector<std::optional<PositionKey>>;
+/// Where all axes split what goes from unit to unit beside the stream, if there is enough for them: heads, of
+/// masks that are computed once for several units (of biases, of positions), as attention reads them. None:
+/// it passes whole.
+std::optional<PositionKey> findPlaceBesideStream(const factors::FactorGraph &graph);
 /// "whole", or for each axis the dimension it splits: "dim1" (of batch, sequence, width that is the
 /// sequence).
 std::string toString(const Boundary &boundary);

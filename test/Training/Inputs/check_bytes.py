@@ -267,6 +267,24 @@ def of_stages_with_tensor_axes():
             assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (model, mesh, kind)
 
 
+def beside_the_stream():
+    """A bias of scores that is computed once goes from layer to layer as attention reads it, by heads, and so does its gradient; and a table that a later stage
+    updates comes back to the first one in parts, as it lies there."""
+    for mesh, *options in (("model=2",), ("model=4",), ("model=2", "--precision", "bf16"), ("stage=2,model=2",), ("context=2",)):
+        got = output("colossal-compile", folder / "biased.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits", "--machine", "cpu", "--global-batch", 16,
+                     "--mesh", mesh, "--microbatches", 1, "--recompute", "none", *options, "--json", "-q", "-o", folder / "step.cplan")
+        sent, planned = sums(got["programs"][0]["traffic"], "bytes"), by_kind(got)
+        print(f"biased, {mesh} {' '.join(options)}: planned {planned}, the program's {sent}")
+        for kind in {*sent, *planned}:
+            assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.02 * sum(sent.values()), (mesh, kind)
+    got = output("colossal-compile", folder / "large.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu", "--global-batch", 16,
+                 "--dim", "seq=64", "--mesh", "stage=2,model=2", "--microbatches", 4, "--recompute", "none", "--json", "-q", "-o", folder / "step.cplan")
+    planned = by_kind(got)["send"]
+    sent = [sums(got["programs"][0]["traffic"], "bytes", rank)["send"] for rank in (0, 2)]
+    print(f"large, stage=2,model=2: planned {planned}, the stages' {sent}")
+    assert max(sent) <= 1.05 * planned, (sent, planned)
+
+
 def as_run():
     data = models / "mlp/batch32/inputs.npz"
     for options in (["--mesh", "data=2,model=2", "--zero", "1"], ["--mesh", "stage=2,data=2", "--microbatches", "4", "--zero", "3"], ["--devices", "4"]):
@@ -293,4 +311,5 @@ of_mixed_meshes()
 of_two_tensor_axes()
 of_stages_with_tensor_axes()
 of_stages()
+beside_the_stream()
 as_run()

@@ -99,6 +99,9 @@ for model, options in (("bert", {"seq": 64, "loss": "mse,output=last_hidden_stat
                        ("vit", {"seq": None, "loss": "cross-entropy,logits=logits"})):
     for turns in (1, 4):
         check(model, "data=1", turns, "--recompute", "selective", devices=1, **options)
+# A bias of scores that all layers keep lies there once.
+for mesh in ("data=2", "model=2"):
+    check("biased", mesh, 1, "--zero", 0, seq=None, loss="cross-entropy,logits=logits")
 # Images: masks that are tables, in each microbatch's size; convolutions, of which a kernel sums up the gradient of a bias as well, and
 # the memory's peak at the model's beginning.
 for model in ("vit", "swin", "resnet", "../Training/Models/resnet-train"):
