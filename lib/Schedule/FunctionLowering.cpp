@@ -365,10 +365,10 @@ LogicalResult FunctionLowering::bindAccumulations() {
     state.accumulations[sum] = old;
     state.turnOps.insert(sum);
     made[op] = sum;
-    if (chunks == 1 && !pipeline) {
+    if (chunks == 1 && !pipeline)
       addApart(state, sum);
-      addProductsApart(state, sum);
-    }
+    // Several passes are in different turns at a time: a sum goes on within one of them.
+    addProductsApart(state, sum, /*ofOneNode=*/chunks > 1 || pipeline);
     if (first)
       continue;
     View place{state.run.newStorage(byteSize(type)), 0, denseStrides(type.getShape())};

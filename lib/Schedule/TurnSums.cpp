@@ -101,11 +101,28 @@ static Operation *addInTwo(FunctionState &state, Operation *sum, Value first, Va
   return own;
 }
 
-void schedule::addProductsApart(FunctionState &state, Operation *sum) {
+/// The products that are added up in the end.
+static void collectProducts(Operation *maker, SmallVectorImpl<Operation *> &products) {
+  if (isProduct(maker)) {
+    products.push_back(maker);
+    return;
+  }
+  for (Value operand : maker->getOperands())
+    collectProducts(operand.getDefiningOp(), products);
+}
+
+static bool areOfOneNode(Operation *addition) {
+  SmallVector<Operation *> products;
+  collectProducts(addition, products);
+  return llvm::all_of(products,
+                      [&](Operation *product) { return product->getLoc() == products.front()->getLoc(); });
+}
+
+void schedule::addProductsApart(FunctionState &state, Operation *sum, bool ofOneNode) {
   for (;;) {
     auto addition = sum->getOperand(0).getDefiningOp<ElementwiseOp>();
     if (!addition || addition->getNumOperands() != 2 || !isOfProducts(addition) || !addition->hasOneUse() ||
-        !state.turnOps.contains(addition))
+        !state.turnOps.contains(addition) || (ofOneNode && !areOfOneNode(addition)))
       return;
     Value first = addition->getOperand(0), last = addition->getOperand(1), old = sum->getOperand(1);
     if (last.getDefiningOp()->isBeforeInBlock(first.getDefiningOp()))

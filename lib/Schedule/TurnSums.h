@@ -20,8 +20,9 @@ llvm::DenseMap<mlir::Operation *, mlir::Operation *>
 chainSums(FunctionState &state, llvm::SmallVectorImpl<mlir::Operation *> &sums);
 
 /// Adds each of the products that a turn's part is the sum of, as those of a loss in parts, where the sum
-/// over the turns lies, instead of making the part first.
-void addProductsApart(FunctionState &state, mlir::Operation *sum);
+/// over the turns lies, instead of making the part first. `ofOneNode`: only of those that one node of the
+/// model has made, which are in one pass.
+void addProductsApart(FunctionState &state, mlir::Operation *sum, bool ofOneNode = false);
 
 /// Adds the rows of a tied table's gradient to the sum over the turns after the product that the rest of a
 /// turn's part is, each where the sum lies, instead of making the part first.
