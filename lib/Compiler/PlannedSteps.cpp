@@ -322,8 +322,10 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
       for (auto [factor, on] : llvm::zip_equal(names, onFactor))
         if (!on.empty())
           text += (text.empty() ? "" : ",") + factor + ":" + on;
+      // A stage that has only some of a node's operations numbers these anew.
       if (text.empty())
-        whole.push_back(outline::escapeName(count[name] > 1 ? StringRef(unique[op]) : name) + "=replicated");
+        whole.push_back((count[name] > 1 && plan.pipeline > 1 ? "?" : "") +
+                        outline::escapeName(count[name] > 1 ? StringRef(unique[op]) : name) + "=replicated");
       else
         split.push_back(outline::escapeName(name) + "=" + text +
                         describeShape(*op, atOther.lookup(unique[op]), turns.contains(name)));

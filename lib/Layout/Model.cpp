@@ -66,13 +66,9 @@ void Model::keepLoop(std::vector<ShardingAttr> &layouts, std::optional<LoopPlace
   layouts.assign(kept.begin(), kept.end());
 }
 
-LogicalResult Model::keepLoop(NodeInfo &info, DictionaryAttr attributes, Location loc) const {
+void Model::keepLoop(std::vector<ShardingAttr> &layouts, DictionaryAttr attributes) const {
   auto given = attributes ? attributes.getAs<ShardingAttr>(kShardingAttrName) : ShardingAttr();
-  keepLoop(info.layouts, given ? findLoop(given, mesh) : std::nullopt, !isBetweenStages(attributes));
-  if (!info.layouts.empty())
-    return success();
-  return emitError(loc) << "'" << info.name << "' cannot lie as it is pinned: its microbatches, of which "
-                        << mesh.getNumTurns() << " do not divide the batch, cannot be split further";
+  keepLoop(layouts, given ? findLoop(given, mesh) : std::nullopt, !isBetweenStages(attributes));
 }
 
 //===----------------------------------------------------------------------===//

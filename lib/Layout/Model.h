@@ -160,9 +160,13 @@ private:
   /// without it. `isWhole`: those that are no boxes of the tensor go, too.
   void keepLoop(std::vector<dist::ShardingAttr> &layouts, std::optional<dist::LoopPlace> place,
                 bool isWhole = true) const;
-  /// The layouts of an argument or result, after pins, over the loop axis where its attributes have it.
-  /// Fails, with a diagnostic, where pins leave none.
-  mlir::LogicalResult keepLoop(NodeInfo &info, mlir::DictionaryAttr attributes, mlir::Location loc) const;
+  /// Of an argument or result: over the loop axis where its attributes have it.
+  void keepLoop(std::vector<dist::ShardingAttr> &layouts, mlir::DictionaryAttr attributes) const;
+  /// Leaves the layouts of an argument or result that pins and the loop axis allow. A pin that may match
+  /// nothing does not hold where it would leave none; of others that is an error, with a diagnostic.
+  mlir::LogicalResult pinBoundary(NodeInfo &info, mlir::RankedTensorType type,
+                                  mlir::DictionaryAttr attributes, std::vector<Pin> &pins,
+                                  mlir::Location loc) const;
   /// When an argument or result with these attributes lies in memory: what stages hand on once, only while it
   /// is made or read.
   std::pair<int64_t, int64_t> getBoundaryLife(const Program &program, mlir::DictionaryAttr attributes,

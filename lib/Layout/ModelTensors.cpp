@@ -18,8 +18,10 @@ using namespace colossal::dist;
 using namespace colossal::layout;
 
 /// Reduces `layouts` to what the last pin asks for that matches one of `names` and fits the tensor.
-static void applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::string> names,
-                            RankedTensorType type, std::vector<Pin> &pins) {
+/// The last that holds; null: none.
+static const Pin *applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::string> names,
+                                  RankedTensorType type, std::vector<Pin> &pins) {
+  const Pin *last = nullptr;
   for (Pin &pin : pins) {
     if (!pin.matches(names))
       continue;
@@ -28,7 +30,25 @@ static void applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::st
       continue;
     pin.isUsed = true;
     layouts = {pinned};
+    last = &pin;
   }
+  return last;
+}
+
+LogicalResult Model::pinBoundary(NodeInfo &info, RankedTensorType type, DictionaryAttr attributes,
+                                 std::vector<Pin> &pins, Location loc) const {
+  std::vector<ShardingAttr> own = info.layouts;
+  const Pin *pin =
+      applyTensorPins(info.layouts, {info.name, getProgramName(info.name, info.function)}, type, pins);
+  keepLoop(info.layouts, attributes);
+  if (info.layouts.empty() && pin && pin->isOptional) { // as of samples that lie in another order
+    info.layouts = std::move(own);
+    keepLoop(info.layouts, attributes);
+  }
+  if (!info.layouts.empty())
+    return success();
+  return emitError(loc) << "'" << info.name << "' cannot lie as it is pinned: its microbatches, of which "
+                        << mesh.getNumTurns() << " do not divide the batch, cannot be split further";
 }
 
 static uint32_t getUsedAxes(ShardingAttr layout) {
@@ -316,9 +336,8 @@ LogicalResult Model::addArguments(Program &program, std::vector<Pin> &pins) {
       if (auto asked = recipe->getLayouts(argument, builder.getRefinement(function)))
         info.layouts = std::move(*asked);
     RankedTensorType type = getTensor(argument);
-    applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
     DictionaryAttr attributes = function.getArgAttrDict(info.index);
-    if (failed(keepLoop(info, attributes, argument.getLoc())))
+    if (failed(pinBoundary(info, type, attributes, pins, argument.getLoc())))
       return failure();
     CandidateLayouts layouts = makeCandidateLayouts(mesh.getContext(), info.layouts);
     auto [begin, finish] = getBoundaryLife(program, attributes, argument);
@@ -359,9 +378,8 @@ LogicalResult Model::addResults(Program &program, std::vector<Pin> &pins) {
         layouts.insert(spreadUnusedAxes(sharding.withoutPartial(), mesh, partial));
     }
     info.layouts.assign(layouts.begin(), layouts.end());
-    applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
     DictionaryAttr attributes = function.getResultAttrDict(i);
-    if (failed(keepLoop(info, attributes, value.getLoc())))
+    if (failed(pinBoundary(info, type, attributes, pins, value.getLoc())))
       return failure();
     CandidateLayouts want = makeCandidateLayouts(mesh.getContext(), info.layouts);
     auto [begin, finish] = getBoundaryLife(program, attributes, value);

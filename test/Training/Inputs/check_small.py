@@ -72,6 +72,10 @@ ignored = np.load(folder / "ignored.npy")
 first = train("residual.onnx", "cross-entropy")
 for mesh in MESHES[1:]:
     compare(f"residual {mesh}", train("residual.onnx", "cross-entropy", *mesh), first)
+# A node that is several operations, which stages share: as each numbers its own, a plan's pins of them may match none.
+first = train("products.onnx", "cross-entropy")
+for mesh in (*MESHES[1:], ["--devices", 2, "--mesh", "stage=2", "--microbatches", 2]):
+    compare(f"products {mesh}", train("products.onnx", "cross-entropy", *mesh), first)
 # A batch so small that any stage counts its elements.
 compare("plain, batches of 4", train("plain.onnx", "cross-entropy", "--mesh", "stage=2", "--microbatches", 2, batch=4), expect("plain.onnx", x, labels, batch=4))
 # A batch in which nothing counts has no mean, and changes nothing.

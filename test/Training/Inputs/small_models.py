@@ -6,6 +6,7 @@ masked.onnx     plain.onnx with its own loss of ONNX, which counts classes but f
 half.onnx       plain.onnx in f16
 sines.onnx      two layers with a sine between, of which the first has one input
 tied.onnx       rows of a table, a layer, and the transposed table, which the file has as a tensor of its own
+products.onnx   two layers, and a product of three tensors, for which the file has one node
 data.npz        x, labels, point and tokens
 ignored.npy     labels of which the first batch has none that counts
 """
@@ -59,6 +60,13 @@ save("tied.onnx", [found, *linear("x", "hidden", "b"), relu, helper.make_node("M
 
 labels = random.integers(0, CLASSES, 3 * BATCH)
 x = random.standard_normal((3 * BATCH, IN)).astype(np.float16)  # which files of f16 and f32 read alike
+more = [numpy_helper.from_array((random.standard_normal(shape) / np.sqrt(np.prod(shape))).astype(np.float32), name)
+        for name, shape in {"cube": (WIDTH, WIDTH, CLASSES), "plane": (IN // 2, 2), "line": (CLASSES,)}.items()]
+products = [helper.make_node("Einsum", ["hidden", "curved", "cube"], ["one"], name="product", equation="bi,bj,ijc->bc"),
+            helper.make_node("Einsum", ["pairs", "plane", "line"], ["other"], name="sum", equation="bij,ij,c->bc"), helper.make_node("Add", ["one", "other"], ["logits"], name="add")]
+save("products.onnx", [helper.make_node("Reshape", ["x", "shape"], ["pairs"], name="pairs"), *linear("x", "hidden", "a"), *linear("hidden", "deep", "b"),
+                       helper.make_node("Tanh", ["deep"], ["curved"], name="curve"), *products], ["a", "b"], [rows("x", IN)],
+     more=[*more, numpy_helper.from_array(np.array([0, -1, 2]), "shape")])
 np.savez(folder / "data.npz", x=x.astype(np.float32), labels=labels, point=random.standard_normal((3 * BATCH, 1)).astype(np.float32), tokens=random.integers(0, 50, 3 * BATCH))
 np.save(folder / "half.npy", x)
 np.save(folder / "ignored.npy", np.concatenate([np.full(BATCH, -100), np.where(np.arange(BATCH) % 3, labels[:BATCH], -100), labels[2 * BATCH:]]))
