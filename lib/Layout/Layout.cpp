@@ -157,13 +157,13 @@ FailureOr<CollectiveCost> layout::getCollectiveCost(ModuleOp module, const Layou
 static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, RefinementOf refinementOf,
                                  std::vector<PinUse> &uses, LayoutReport &report) {
   MeshAttr mesh = getMesh(module);
-  std::vector<Pin> pins;
+  Pins pins;
   for (const std::string &text : options.pins) {
     std::string error;
     std::optional<Pin> pin = parsePin(text, getRankMesh(mesh), error);
     if (!pin)
       return emitError(module.getLoc()) << error;
-    pins.push_back(std::move(*pin));
+    pins.add(std::move(*pin));
   }
   FailureOr<std::optional<Recipe>> recipe = makeRecipe(module, options);
   if (failed(recipe))
@@ -181,7 +181,7 @@ static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, 
               options.foreseeStorage);
   if (failed(model.build(refinementOf, pins)))
     return failure();
-  for (auto [pin, use] : llvm::zip_equal(pins, uses)) {
+  for (auto [pin, use] : llvm::zip_equal(pins.getAll(), uses)) {
     use.isUsed |= pin.isUsed || pin.isOptional;
     if (!pin.conflict.empty())
       use.conflict = pin.conflict;

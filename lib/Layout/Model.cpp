@@ -90,7 +90,7 @@ std::string Model::getProgramName(StringRef name, func::FuncOp function) const {
   return text;
 }
 
-LogicalResult Model::addOp(int number, int operation, StringRef name, std::vector<Pin> &pins) {
+LogicalResult Model::addOp(int number, int operation, StringRef name, const Pins &pins) {
   Program &program = programs[number];
   const factors::UnitKind &kind = program.kind();
   const factors::Operation &described = kind.operations[operation];
@@ -160,7 +160,7 @@ void Model::reportRecipe() {
         << first->name << "'";
 }
 
-LogicalResult Model::build(RefinementOf refinementOf, std::vector<Pin> &pins) {
+LogicalResult Model::build(RefinementOf refinementOf, const Pins &pins) {
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal() || !function.getBody().hasOneBlock())
       return function.emitError() << "expected a function of one block";

@@ -80,7 +80,7 @@ public:
 
   /// Builds the problem. Pins that mean something here are marked as used. Fails, with diagnostics, where one
   /// cannot be met.
-  mlir::LogicalResult build(dist::RefinementOf refinementOf, std::vector<Pin> &pins);
+  mlir::LogicalResult build(dist::RefinementOf refinementOf, const Pins &pins);
   search::Problem problem;
 
   /// Writes the chosen candidates into the module.
@@ -165,7 +165,7 @@ private:
   /// Leaves the layouts of an argument or result that pins and the loop axis allow. A pin that may match
   /// nothing does not hold where it would leave none; of others that is an error, with a diagnostic.
   mlir::LogicalResult pinBoundary(NodeInfo &info, mlir::RankedTensorType type,
-                                  mlir::DictionaryAttr attributes, std::vector<Pin> &pins,
+                                  mlir::DictionaryAttr attributes, const Pins &pins,
                                   mlir::Location loc) const;
   /// When an argument or result with these attributes lies in memory: what stages hand on once, only while it
   /// is made or read.
@@ -173,11 +173,11 @@ private:
                                               mlir::Value value) const;
   /// How many turns' parts of an argument or result with these attributes a rank holds at once.
   int64_t countParts(mlir::DictionaryAttr attributes) const;
-  mlir::LogicalResult addOp(int program, int operation, llvm::StringRef name, std::vector<Pin> &pins);
-  mlir::LogicalResult addParameters(std::vector<Pin> &pins);
-  mlir::LogicalResult addStates(std::vector<Pin> &pins);
-  mlir::LogicalResult addArguments(Program &program, std::vector<Pin> &pins);
-  mlir::LogicalResult addResults(Program &program, std::vector<Pin> &pins);
+  mlir::LogicalResult addOp(int program, int operation, llvm::StringRef name, const Pins &pins);
+  mlir::LogicalResult addParameters(const Pins &pins);
+  mlir::LogicalResult addStates(const Pins &pins);
+  mlir::LogicalResult addArguments(Program &program, const Pins &pins);
+  mlir::LogicalResult addResults(Program &program, const Pins &pins);
   void addTransfers(const Program &program);
   Transfer makeTransfer(mlir::Value value, const Source &source, int to, const CandidateLayouts &want,
                         MovedValue moved);

@@ -20,23 +20,21 @@ using namespace colossal::layout;
 /// Reduces `layouts` to what the last pin asks for that matches one of `names` and fits the tensor.
 /// The last that holds; null: none.
 static const Pin *applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::string> names,
-                                  RankedTensorType type, std::vector<Pin> &pins) {
+                                  RankedTensorType type, const Pins &pins) {
   const Pin *last = nullptr;
-  for (Pin &pin : pins) {
-    if (!pin.matches(names))
-      continue;
-    ShardingAttr pinned = pin.getSharding(type.getContext(), type.getShape());
+  for (const Pin *pin : pins.find(names)) {
+    ShardingAttr pinned = pin->getSharding(type.getContext(), type.getShape());
     if (!pinned)
       continue;
-    pin.isUsed = true;
+    pin->isUsed = true;
     layouts = {pinned};
-    last = &pin;
+    last = pin;
   }
   return last;
 }
 
 LogicalResult Model::pinBoundary(NodeInfo &info, RankedTensorType type, DictionaryAttr attributes,
-                                 std::vector<Pin> &pins, Location loc) const {
+                                 const Pins &pins, Location loc) const {
   std::vector<ShardingAttr> own = info.layouts;
   const Pin *pin =
       applyTensorPins(info.layouts, {info.name, getProgramName(info.name, info.function)}, type, pins);
@@ -179,7 +177,7 @@ static void keepStored(std::vector<ShardingAttr> &layouts, ArrayRef<int64_t> sto
   llvm::erase_if(layouts, [&](ShardingAttr layout) { return getUse(layout) < most; });
 }
 
-LogicalResult Model::addParameters(std::vector<Pin> &pins) {
+LogicalResult Model::addParameters(const Pins &pins) {
   const SmallVector<unsigned> allAxes = getSpatialAxes();
   SmallVector<unsigned> spread;
   if (recipe)
@@ -255,7 +253,7 @@ static std::string getBoundaryName(Attribute name, StringRef what, unsigned inde
   return (what + std::to_string(index)).str();
 }
 
-LogicalResult Model::addStates(std::vector<Pin> &pins) {
+LogicalResult Model::addStates(const Pins &pins) {
   llvm::MapVector<StringAttr, SmallVector<std::pair<Program *, unsigned>, 2>> uses;
   for (Program &program : programs)
     for (unsigned i = 0; i < program.function.getNumArguments(); ++i)
@@ -312,7 +310,7 @@ LogicalResult Model::addStates(std::vector<Pin> &pins) {
   return success();
 }
 
-LogicalResult Model::addArguments(Program &program, std::vector<Pin> &pins) {
+LogicalResult Model::addArguments(Program &program, const Pins &pins) {
   func::FuncOp function = program.function;
   for (BlockArgument argument : function.getArguments()) {
     if (function.getArgAttr(argument.getArgNumber(), kStateAttrName))
@@ -347,7 +345,7 @@ LogicalResult Model::addArguments(Program &program, std::vector<Pin> &pins) {
   return success();
 }
 
-LogicalResult Model::addResults(Program &program, std::vector<Pin> &pins) {
+LogicalResult Model::addResults(Program &program, const Pins &pins) {
   func::FuncOp function = program.function;
   for (auto [i, value] : llvm::enumerate(function.front().getTerminator()->getOperands())) {
     const Source &source = program.sources[program.kind().outputs[i]];

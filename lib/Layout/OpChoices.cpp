@@ -362,8 +362,7 @@ static std::optional<Assignment> matchDims(const FactorRule &from, const Assignm
   return matched;
 }
 
-std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op,
-                                                                 const std::vector<Pin> &pins) {
+std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op, const Pins &pins) {
   Operation *forward = findForward(op);
   if (!forward)
     return std::nullopt;
@@ -374,9 +373,9 @@ std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op,
   names.push_back((unique + "@" + function.getName()).str());
   const RefinedRule &from = getRule(forward), &to = getRule(op);
   const Pin *last = nullptr;
-  for (const Pin &pin : pins)
-    if (pin.matches(names) && pin.getAssignment(from))
-      last = &pin;
+  for (const Pin *pin : pins.find(names))
+    if (pin->getAssignment(from))
+      last = pin;
   if (!last)
     return std::nullopt;
   if (isa<NormalizeOp>(forward)) {
@@ -468,7 +467,7 @@ OpChoicesBuilder::Reader OpChoicesBuilder::findReader(Operation *op) {
 }
 
 std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, StringRef name,
-                                                              StringRef programName, std::vector<Pin> &pins) {
+                                                              StringRef programName, const Pins &pins) {
   const RefinedRule &refined = getRule(op);
   const RuleKey key = getRuleKey(op);
   if (!op->getDiscardableAttrDictionary().empty())
@@ -500,7 +499,10 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
   const bool isConversion = convertsForAnother(op);
   const Reader reader = findReader(op);
   auto ask = [&](bool isCopy) {
-    for (Pin &pin : pins) {
+    std::vector<std::string> all = names;
+    llvm::append_range(all, reader.names);
+    for (const Pin *found : pins.find(all)) {
+      const Pin &pin = *found;
       // Which of several operations of one name is made again its number does not tell.
       const bool isOfReader = (pin.shape || (reader.isAlike && pin.form == Pin::Form::Factors)) &&
                               !reader.names.empty() && pin.matches(reader.names);

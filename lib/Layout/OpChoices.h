@@ -76,7 +76,7 @@ public:
   /// The choices among the layouts of `op`, called `name` or `programName`, that pins leave; null, with a
   /// diagnostic, where a pin cannot be met.
   std::shared_ptr<const OpChoices> getChoices(mlir::Operation *op, llvm::StringRef name,
-                                              llvm::StringRef programName, std::vector<Pin> &pins);
+                                              llvm::StringRef programName, const Pins &pins);
 
   const dist::RefinementAnalysis &getRefinement(mlir::func::FuncOp function) const {
     return *refinements.find(function)->second;
@@ -128,7 +128,7 @@ private:
   mlir::Operation *findForward(mlir::Operation *op);
   /// What Pin::Form::Forward means for `op`: each factor over the axes that pins of the op whose gradient it
   /// is put it on. None where there is no such op, no such pin, or factors are cut otherwise.
-  std::optional<dist::Assignment> getForwardAssignment(mlir::Operation *op, const std::vector<Pin> &pins);
+  std::optional<dist::Assignment> getForwardAssignment(mlir::Operation *op, const Pins &pins);
   /// By function: these by their first names (null: several have it), and the names of all ops.
   struct Named {
     llvm::StringMap<mlir::Operation *> heavy, normalizations;

@@ -181,6 +181,31 @@ bool LayoutParser::parse(Pin &pin) {
   return rest.empty() || fail("unexpected '" + rest + "' at the end");
 }
 
+void Pins::add(Pin pin) {
+  const auto number = static_cast<unsigned>(pins.size());
+  if (const std::optional<std::string> &name = pin.name.getLiteral())
+    byName[*name].push_back(number);
+  else
+    expressions.push_back(number);
+  pins.push_back(std::move(pin));
+}
+
+SmallVector<const Pin *, 4> Pins::find(ArrayRef<std::string> names) const {
+  SmallVector<unsigned, 4> numbers;
+  for (const std::string &name : names)
+    if (auto known = byName.find(name); known != byName.end())
+      llvm::append_range(numbers, known->second);
+  for (unsigned number : expressions)
+    if (pins[number].matches(names))
+      numbers.push_back(number);
+  llvm::sort(numbers);
+  numbers.erase(llvm::unique(numbers), numbers.end());
+  SmallVector<const Pin *, 4> found;
+  for (unsigned number : numbers)
+    found.push_back(&pins[number]);
+  return found;
+}
+
 std::optional<Pin> layout::parsePin(const std::string &text, MeshAttr mesh, std::string &error) {
   size_t equals = text.rfind('=');
   if (equals == std::string::npos) {

@@ -9,6 +9,8 @@
 #include "colossal/Outline/OpNames.h"
 #include "colossal/Partition/Refinement.h"
 
+#include "llvm/ADT/StringMap.h"
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,6 +53,22 @@ struct Pin {
   /// The assignment that a Factors or Replicated pin means for an op; none where the op lacks a factor or
   /// cannot split it.
   std::optional<dist::Assignment> getAssignment(const dist::RefinedRule &refined) const;
+};
+
+/// The pins of a search, in order. A plan has one for each name of a model, so those are found by the name.
+class Pins {
+public:
+  void add(Pin pin);
+  bool empty() const { return pins.empty(); }
+  /// In the order in which they were added.
+  llvm::ArrayRef<Pin> getAll() const { return pins; }
+  /// Those that match one of `names`, in order.
+  llvm::SmallVector<const Pin *, 4> find(llvm::ArrayRef<std::string> names) const;
+
+private:
+  std::vector<Pin> pins;
+  llvm::StringMap<llvm::SmallVector<unsigned, 1>> byName; ///< of one name each: numbers in `pins`
+  std::vector<unsigned> expressions;                      ///< the others' numbers
 };
 
 /// Parses a pin; on failure returns none and says in `error` what is wrong, with the pin.

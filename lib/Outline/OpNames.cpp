@@ -116,7 +116,7 @@ static bool isSpecial(char c) {
 }
 
 /// The name that an expression without operators stands for.
-static std::optional<std::string> getLiteral(StringRef expression) {
+static std::optional<std::string> readLiteral(StringRef expression) {
   std::string name;
   for (size_t i = 0; i < expression.size(); ++i) {
     if (expression[i] == '\\' && i + 1 < expression.size() && isSpecial(expression[i + 1]))
@@ -130,7 +130,7 @@ static std::optional<std::string> getLiteral(StringRef expression) {
 
 std::optional<NamePattern> NamePattern::parse(const std::string &text, std::string &error) {
   NamePattern pattern;
-  pattern.literal = getLiteral(text);
+  pattern.literal = readLiteral(text);
   if (pattern.literal)
     return pattern;
   if (text.size() > kLongestExpression) {

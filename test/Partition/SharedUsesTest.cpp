@@ -43,10 +43,10 @@ struct SharedUses : Harness {
                                    std::optional<int64_t> memory = {}) {
     OwningOpRef<ModuleOp> module = parse(makeProgram(users));
     MeshAttr mesh = getMesh(*module);
-    std::vector<layout::Pin> pins;
+    layout::Pins pins;
     for (const std::string &text : texts) {
       std::string error;
-      pins.push_back(*layout::parsePin(text, mesh, error));
+      pins.add(*layout::parsePin(text, mesh, error));
     }
     layout::Costs costs(cost::genericMachine(), mesh, mesh.getNumRanks());
     layout::Model model(*module, mesh, costs, memory);

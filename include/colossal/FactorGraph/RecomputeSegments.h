@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace colossal::factors {
@@ -78,10 +79,13 @@ private:
       if (across[i] <= across[i - 1] && (i + 1 == count || across[i] <= across[i + 1]))
         places.push_back(i);
     places.push_back(count);
-    made.resize(places.size() - 1);
+    goingOn.resize(places.size() - 1);
     for (const ForwardValue &value : values) {
       auto behind = std::upper_bound(places.begin(), places.end(), value.begin);
-      made[static_cast<std::size_t>(behind - places.begin()) - 1].push_back(value);
+      if (behind != places.end() && value.end >= *behind)
+        goingOn[static_cast<std::size_t>(behind - places.begin()) - 1].push_back(
+            {static_cast<std::size_t>(std::upper_bound(behind, places.end(), value.end) - places.begin()),
+             value.bytes});
     }
   }
 
@@ -100,15 +104,10 @@ private:
       std::fill(ends.begin() + static_cast<std::ptrdiff_t>(i), ends.end(), 0);
       double across = 0;
       for (std::size_t j = i + 1; j < number && needed[places[j]] - needed[places[i]] <= most; ++j) {
-        for (const ForwardValue &value : made[j - 1]) {
-          // Its last use stands before this place, or it goes on.
-          if (value.end < places[j])
-            continue;
-          auto end =
-              std::upper_bound(places.begin() + static_cast<std::ptrdiff_t>(j), places.end(), value.end);
-          across += value.bytes;
-          if (end != places.end())
-            ends[static_cast<std::size_t>(end - places.begin())] += value.bytes;
+        for (auto [end, bytes] : goingOn[j - 1]) {
+          across += bytes;
+          if (end < number)
+            ends[end] += bytes;
         }
         across -= ends[j];
         const double total = best[i] + (j + 1 == number ? 0 : across);
@@ -131,7 +130,9 @@ private:
   unsigned count;
   std::vector<double> needed;   ///< by op: bytes that the backward pass reads of those before it
   std::vector<unsigned> places; ///< where a cut may be: before the op of that number; 0 and the end included
-  std::vector<std::vector<ForwardValue>> made; ///< by place but the last: of the ops up to the next
+  /// By place but the last, of the values that are made from there on up to the next place and go on behind
+  /// it: the first place before which they end, the number of places for none, and their bytes.
+  std::vector<std::vector<std::pair<std::size_t, double>>> goingOn;
 };
 
 } // namespace colossal::factors

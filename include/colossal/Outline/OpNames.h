@@ -44,10 +44,12 @@ public:
   /// Does the whole of one of `names` match? Names of more than 4,000 bytes match only an expression that is
   /// one name.
   bool matches(llvm::ArrayRef<std::string> names) const;
+  /// The only name that matches, where the expression is one name.
+  const std::optional<std::string> &getLiteral() const { return literal; }
 
 private:
   std::regex expression;
-  std::optional<std::string> literal; ///< the only name that matches, where the expression is one name
+  std::optional<std::string> literal;
 };
 
 /// `name` as a regular expression that matches nothing else.
