@@ -47,6 +47,8 @@ static void addTraining(DictionaryAttr given, StringRef model, plan::Training &t
       plan::Training::Sample &added = *training.add_samples();
       added.set_input(sample.getAs<StringAttr>("input").str());
       added.set_batched(sample.getAs<BoolAttr>("batched").getValue());
+      if (auto first = sample.getAs<StringAttr>("data_of"))
+        added.set_data_of(first.str());
     }
 }
 

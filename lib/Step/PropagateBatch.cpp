@@ -313,7 +313,8 @@ LogicalResult Propagation::run(bool isPart) {
     if (problem.empty())
       continue;
     isRefused = true;
-    op.emitOpError() << problem << ": microbatches would change what it computes";
+    op.emitOpError() << problem
+                     << ": microbatches would change what it computes; with --microbatches 1 there are none";
     unknown.insert(op.result_begin(), op.result_end());
   }
   if (isRefused)

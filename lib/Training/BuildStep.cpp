@@ -174,6 +174,14 @@ void StepBuilder::settleStates(func::FuncOp function) {
   function.setAllArgAttrs(attributes);
 }
 
+/// Where parts of a batch are computed each on its own, what all of them need is there before them.
+void StepBuilder::sumAheadOfTurns(ArrayRef<Value> copies) {
+  auto mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
+  if (!mesh || (mesh.getNumTurns() <= 1 && dataAxes.empty()))
+    return;
+  seconds = sumAhead(stepFunction, loss.count, llvm::DenseSet<Value>(copies.begin(), copies.end()));
+}
+
 /// Gives the loss and, behind it, what the model gives.
 void StepBuilder::buildEvaluation() {
   OpBuilder b(evaluate.front().getTerminator());
@@ -358,9 +366,15 @@ void StepBuilder::describe() {
       continue;
     ArrayRef<int64_t> shape = cast<RankedTensorType>(argument.getType()).getShape();
     const bool isBatched = !shape.empty() && shape.front() == options.globalBatch;
-    samples.push_back(
-        builder.getDictionaryAttr({builder.getNamedAttr("batched", builder.getBoolAttr(isBatched)),
-                                   builder.getNamedAttr("input", name)}));
+    NamedAttrList sample;
+    sample.append("input", name);
+    sample.append("batched", builder.getBoolAttr(isBatched));
+    auto *second = llvm::find_if(seconds, [&](auto &pair) { return pair.first == argument; });
+    if (second != seconds.end())
+      sample.append("data_of", stepFunction.getArgAttr(second->second.getArgNumber(), kOnnxNameAttr));
+    samples.push_back(sample.getDictionary(builder.getContext()));
+    if (second != seconds.end()) // is in no microbatch
+      continue;
     // The model's inputs have the same numbers in both.
     for (func::FuncOp function : {stepFunction, evaluate})
       if (isBatched)
@@ -455,6 +469,7 @@ LogicalResult StepBuilder::run() {
     llvm::append_range(stepValues, kStepParts);
     llvm::append_range(stepValues, kSeedParts);
   }
+  sumAheadOfTurns(copies);
   buildEvaluation();
   addStates();
   for (auto [copy, parameter] : llvm::zip_equal(copies, parameters))

@@ -261,6 +261,8 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
            (isa<IntegerType>(type.getElementType()) ? std::string("integers") : "no floats");
   if (op->hasAttr(kStatisticAttr))
     return "a running statistic of a batch normalization";
+  if (op->hasAttr(kClassWeightsAttr))
+    return "a loss weighs its classes by it";
   if (op->hasAttr(kConstantNodeAttr))
     return "the file has it as a constant, not as an initializer";
   std::optional<Contents> contents = reader.read(op);

@@ -11,6 +11,7 @@
 #include "Optimizers.h"
 #include "Parameters.h"
 #include "Statistics.h"
+#include "SumsAhead.h"
 
 #include "colossal/Import/ONNX.h"
 #include "dialects/Dist/Stages.h"
@@ -43,6 +44,8 @@ private:
   mlir::LogicalResult findAxes();
   mlir::LogicalResult checkStatistics();
   BatchParts getBatchParts() const;
+  /// `copies`: what is trained, in `step`.
+  void sumAheadOfTurns(mlir::ArrayRef<mlir::Value> copies);
   void buildEvaluation();
   void addStates();
   void drawRandomNumbers();
@@ -122,6 +125,7 @@ private:
   mlir::BlockArgument stepValuesArgument;
   mlir::SmallVector<mlir::Value> parameters;                 ///< of `step`
   std::vector<mlir::SmallVector<mlir::BlockArgument>> slots; ///< by parameter
+  SecondArguments seconds;                                   ///< of `step`
   std::vector<Running> statistics;
   std::vector<StepResult> results; ///< of `step`
   size_t firstStatistic = 0;       ///< of `results`

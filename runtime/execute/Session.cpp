@@ -303,10 +303,10 @@ std::string Session::otherWeights() const {
                                             : "";
 }
 
-std::string describeInputs(const plan::Program &program, const std::string &without) {
+std::string describeInputs(const plan::Program &program, const std::set<std::string> &without) {
   std::string text;
   for (const plan::Binding &binding : program.inputs())
-    if (binding.name() != without)
+    if (without.count(binding.name()) == 0)
       text += "  " + binding.name() + ": " +
               describeType(binding.type(), {binding.shape().begin(), binding.shape().end()}) + "\n";
   for (const plan::FixedInput &input : program.fixed_inputs())

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -148,9 +149,9 @@ private:
   std::unique_ptr<Core> core;
 };
 
-/// "name: f32[2,3]" for each input of a program, one a line; not for the one called `without`, which is not
-/// the user's to give.
-std::string describeInputs(const plan::Program &program, const std::string &without = "");
+/// "name: f32[2,3]" for each input of a program, one a line; not for those called as in `without`, which are
+/// not the user's to give.
+std::string describeInputs(const plan::Program &program, const std::set<std::string> &without = {});
 
 } // namespace colossal::runtime
 

@@ -140,6 +140,14 @@ private:
   bool batched;
 };
 
+std::set<std::string> getMadeInputs(const plan::Training &training) {
+  std::set<std::string> made{plan::stepValuesInput};
+  for (const plan::Training::Sample &sample : training.samples())
+    if (!sample.data_of().empty())
+      made.insert(sample.input());
+  return made;
+}
+
 Status DataSet::configure(const plan::Program &program, const plan::Training &training,
                           std::map<std::string, std::shared_ptr<DataArray>> arrays,
                           std::optional<uint64_t> shuffle) {
@@ -148,8 +156,9 @@ Status DataSet::configure(const plan::Program &program, const plan::Training &tr
   std::string problems;
   const auto problem = [&](const std::string &text) { problems += (problems.empty() ? "" : "; ") + text; };
   std::string counted; // whose samples were counted
+  const std::set<std::string> made = getMadeInputs(training);
   for (const plan::Binding &input : program.inputs()) {
-    if (input.name() == plan::stepValuesInput)
+    if (made.count(input.name()) > 0)
       continue;
     bool batched = true;
     for (const plan::Training::Sample &sample : training.samples())
@@ -201,12 +210,15 @@ Status DataSet::configure(const plan::Program &program, const plan::Training &tr
                                                       std::max<uint64_t>(1, product(shape, batched ? 1 : 0)),
                                                       batched)};
   }
+  for (const plan::Training::Sample &sample : training.samples())
+    if (const auto first = sourced.find(sample.data_of()); first != sourced.end())
+      sourced[sample.input()] = SourcedInput(first->second);
   for (const auto &[name, array] : arrays)
     problem("there is no input '" + name + "'");
   if (problems.empty())
     return {};
-  return {Code::InvalidArgument, problems + ". Program '" + program.name() + "' takes\n" +
-                                     describeInputs(program, plan::stepValuesInput)};
+  return {Code::InvalidArgument,
+          problems + ". Program '" + program.name() + "' takes\n" + describeInputs(program, made)};
 }
 
 } // namespace colossal::runtime

@@ -23,12 +23,15 @@ public:
   virtual void read(uint64_t first, uint64_t count, std::byte *elements) const = 0;
 };
 
+/// Inputs of a step that no user gives: the step values, and what takes another input's data.
+std::set<std::string> getMadeInputs(const plan::Training &training);
+
 /// What `--data` and `--evaluate-data` say, which stand before the messages of this and of DataSet:
 /// NAME=FILE.npy, NAME=FILE.npz (the array of that name, or the only one), NAME=FILE.bin:TYPE,
 /// NAME=fill:VALUE, or FILE.npz, whose arrays are the inputs of their names. Adds to `arrays`; `files` gets
 /// the paths. `shapes`: of the program's inputs, for what has no shape of its own: a stream is cut into
 /// samples of their size, the rest left over.
-Status openData(const std::string &argument, const plan::Program &program,
+Status openData(const std::string &argument, const plan::Program &program, const plan::Training &training,
                 std::map<std::string, std::shared_ptr<DataArray>> &arrays, std::vector<std::string> &files);
 
 /// The data of a program: all its inputs but the step values.

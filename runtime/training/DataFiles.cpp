@@ -185,7 +185,7 @@ Status openNpz(const std::string &path, std::map<std::string, std::shared_ptr<Da
 
 } // namespace
 
-Status openData(const std::string &argument, const plan::Program &program,
+Status openData(const std::string &argument, const plan::Program &program, const plan::Training &training,
                 std::map<std::string, std::shared_ptr<DataArray>> &arrays, std::vector<std::string> &files) {
   const auto add = [&](const std::string &name, std::shared_ptr<DataArray> array) {
     return arrays.emplace(name, std::move(array)).second
@@ -220,9 +220,9 @@ Status openData(const std::string &argument, const plan::Program &program,
   if (name.empty() || (!isFill && !isStream && !endsWith(value, ".npy")))
     return {Code::InvalidArgument, "expected NAME=FILE.npy, NAME=FILE.npz, FILE.npz, NAME=FILE.bin:u16 "
                                    "(or another type) or NAME=fill:VALUE"};
-  if (!input)
+  if (!input || getMadeInputs(training).count(name) > 0)
     return {Code::InvalidArgument, "there is no input '" + name + "'. Program '" + program.name() +
-                                       "' takes\n" + describeInputs(program, plan::stepValuesInput)};
+                                       "' takes\n" + describeInputs(program, getMadeInputs(training))};
   Status status;
   if (isFill) {
     status = openConstant(value.substr(5), *input, array);

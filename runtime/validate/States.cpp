@@ -17,6 +17,11 @@ const typename Rows::value_type *findNamed(const Rows &rows, const std::string &
   return nullptr;
 }
 
+bool areAlike(const plan::Binding &a, const plan::Binding &b) {
+  return a.type() == b.type() && a.shape_size() == b.shape_size() &&
+         std::equal(a.shape().begin(), a.shape().end(), b.shape().begin());
+}
+
 bool isScalar(const plan::Binding *binding) {
   uint64_t elements = 0;
   return binding && (binding->type() == plan::F32 || binding->type() == plan::F64) &&
@@ -114,7 +119,7 @@ Status Checker::checkTraining() const {
   for (const char *name : {plan::lossOutput, plan::gradientNormOutput})
     if (!isScalar(findNamed(step->outputs(), name)))
       return invalid(where + "the program 'step' has no output '" + name + "' of one float");
-  std::set<std::string> samples;
+  std::set<std::string> samples, own; // `own`: that have data of their own
   for (const plan::Training::Sample &sample : training.samples()) {
     const plan::Binding *input = findNamed(step->inputs(), sample.input());
     if (!input || !samples.insert(sample.input()).second)
@@ -122,6 +127,16 @@ Status Checker::checkTraining() const {
     if (sample.batched() && (input->shape_size() == 0 || input->shape(0) != training.global_batch()))
       return invalid(where + "the first dimension of '" + sample.input() + "' is not the " +
                      std::to_string(training.global_batch()) + " samples of a step");
+    if (sample.data_of().empty())
+      own.insert(sample.input());
+  }
+  for (const plan::Training::Sample &sample : training.samples()) {
+    const plan::Binding *first =
+        own.count(sample.data_of()) > 0 ? findNamed(step->inputs(), sample.data_of()) : nullptr;
+    if (!sample.data_of().empty() &&
+        (!first || !areAlike(*first, *findNamed(step->inputs(), sample.input()))))
+      return invalid(where + "'" + sample.input() + "' takes the data of '" + sample.data_of() +
+                     "', which has none of its own or is not like it");
   }
   for (const plan::Binding &input : step->inputs())
     if (input.name() != plan::stepValuesInput && samples.count(input.name()) == 0)
@@ -133,8 +148,7 @@ Status Checker::checkTraining() const {
                      plan::lossOutput + "' of one float");
     for (const plan::Binding &input : evaluate->inputs()) {
       const plan::Binding *same = findNamed(step->inputs(), input.name());
-      if (!same || same->type() != input.type() || same->shape_size() != input.shape_size() ||
-          !std::equal(input.shape().begin(), input.shape().end(), same->shape().begin()))
+      if (!same || !areAlike(*same, input))
         return invalid(where + "the program 'evaluate' takes '" + input.name() +
                        "', and the program 'step' no such input");
     }

@@ -148,7 +148,8 @@ Status Trainer::open() {
 Status Trainer::openArrays(const std::string &option, const std::vector<std::string> &arguments,
                            const plan::Program &program, Arrays &arrays) {
   for (const std::string &argument : arguments)
-    if (Status status = runtime::openData(argument, program, arrays, files); !status.ok())
+    if (Status status = runtime::openData(argument, program, session->plan().training(), arrays, files);
+        !status.ok())
       return {status.code(), option + " " + argument + ": " + status.message()};
   return {};
 }

@@ -20,6 +20,8 @@ inline constexpr llvm::StringLiteral kConstantNodeAttr = "colossal.constant_node
 /// Which of its `aliases` lie the other way round in the file: they are the matrix with its dimensions
 /// exchanged (array of strings).
 inline constexpr llvm::StringLiteral kTransposedAttr = "colossal.transposed";
+/// A loss weighs its classes by it, where no derivative goes (unit).
+inline constexpr llvm::StringLiteral kClassWeightsAttr = "colossal.class_weights";
 /// A recurrence begins with it as it is, one state for each sample of a batch (unit).
 inline constexpr llvm::StringLiteral kInitialStateAttr = "colossal.initial_state";
 

@@ -37,20 +37,24 @@ def weights(model):
     return {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in onnx.load(folder / model).graph.initializer}
 
 
-def expect(model, x, labels, steps=3, batch=8):
-    """What NumPy has for a model of two layers."""
+def expect(model, x, *means, steps=3, batch=8):
+    """What NumPy has for a model of two layers. `means`: the labels, or labels, weights of classes and what the mean is multiplied by."""
     w, lines = weights(model), []
+    means = [mean if isinstance(mean, tuple) else (mean, np.ones(5), 1) for mean in means]
     for step in range(steps):
-        rows, classes = x[step * batch:][:batch].astype(np.float64), labels[step * batch:][:batch]
+        rows = x[step * batch:][:batch].astype(np.float64)
         hidden = rows @ w["a"] + w["a.bias"]
         logits = np.maximum(hidden, 0) @ w["head"] + w["head.bias"]
         logits -= logits.max(-1, keepdims=True)
         shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-        counts = classes != -100
-        own = np.eye(logits.shape[1])[np.where(counts, classes, 0)]
-        with np.errstate(invalid="ignore"):
-            loss = (-np.log((shares * own).sum(-1)) * counts).sum() / np.float64(counts.sum())
-        to_logits = (shares - own) * counts[:, None] / max(counts.sum(), 1)
+        loss, to_logits = 0, 0
+        for labels, importance, factor in means:
+            classes = labels[step * batch:][:batch]
+            counts = (classes != -100) * importance[np.where(classes != -100, classes, 0)]
+            own = np.eye(logits.shape[1])[np.where(counts, classes, 0)]
+            with np.errstate(invalid="ignore"):
+                loss += factor * (-np.log((shares * own).sum(-1)) * counts).sum() / np.float64(counts.sum())
+            to_logits += factor * (shares - own) * counts[:, None] / (counts.sum() if counts.any() else 1)
         to_hidden = (to_logits @ w["head"].T) * (hidden > 0)
         gradients = {"head": np.maximum(hidden, 0).T @ to_logits, "head.bias": to_logits.sum(0), "a": rows.T @ to_hidden, "a.bias": to_hidden.sum(0)}
         lines.append((loss, np.sqrt(sum((gradient**2).sum() for gradient in gradients.values()))))
@@ -87,6 +91,17 @@ assert "evaluation loss nan" not in evaluated and "evaluation loss" in evaluated
 # The same loss as the model's own, also in parts of a batch.
 for mesh in MESHES:
     compare(f"masked {mesh}", train("masked.onnx", "output=loss", *mesh, labels=folder / "ignored.npy"), expect("plain.onnx", x, ignored))
+# A loss of two means: by what each is divided is known before the first part of a batch. No derivative goes to the weights of classes.
+with np.load(data) as arrays:
+    means = [(labels, weights("means.onnx")["importance"], 1), (arrays["second"], np.ones(5), 0.5)]
+for mesh in (*MESHES, ["--mesh", "data=2", "--zero", 3, "--microbatches", 2], ["--mesh", "stage=2,data=2", "--microbatches", 4], ["--devices", 2, "--microbatches", 4]):
+    compare(f"means {mesh}", train("means.onnx", "output=loss", *mesh, given=("x", "labels", "second")), expect("means.onnx", x, *means))
+refused = subprocess.run(["colossal-run", "train", folder / "step.cplan", "--data", f"x={data}", "--data", "labels#ahead=fill:1", "--steps", "1", "--lr", "0"], stderr=subprocess.PIPE, text=True)
+assert refused.returncode and "there is no input 'labels#ahead'" in refused.stderr and "second: i64[8]" in refused.stderr, refused.stderr
+# Ranks that have samples of their own have those of the loss: none sends another its logits.
+for model in ("masked.onnx", "means.onnx"):
+    made = json.loads(call("colossal-compile", folder / model, "--training", "sgd", "--loss", "output=loss", "--global-batch", 16, "--mesh", "data=2", "--json", "-q", "-o", folder / "step.cplan"))
+    assert not [row for program in made["programs"] for row in program["traffic"] if row["kind"] == "all_to_all"], model
 # Parameters of f16 have masters of f32.
 for options in (["--precision", "f32"], ["--precision", "f32", "--mesh", "data=2", "--zero", 3], ["--precision", "f32", "--mesh", "stage=2", "--microbatches", 2]):
     compare(f"half {options}", train("half.onnx", "cross-entropy", *options, x=folder / "half.npy", checkpoint=True), expect("half.onnx", x, labels))

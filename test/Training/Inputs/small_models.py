@@ -3,11 +3,12 @@
 residual.onnx   rows, times a matrix, and what layers add to that, without normalization
 plain.onnx      two layers with a ReLU between
 masked.onnx     plain.onnx with its own loss of ONNX, which counts classes but for -100
+means.onnx      plain.onnx with a loss of two such means, the first one of weighted classes
 half.onnx       plain.onnx in f16
 sines.onnx      two layers with a sine between, of which the first has one input
 tied.onnx       rows of a table, a layer, and the transposed table, which the file has as a tensor of its own
 products.onnx   two layers, and a product of three tensors, for which the file has one node
-data.npz        x, labels, point and tokens
+data.npz        x, labels, second (of means.onnx), point and tokens
 ignored.npy     labels of which the first batch has none that counts
 """
 import pathlib
@@ -52,6 +53,11 @@ save("plain.onnx", plain, ["a", "head"], [rows("x", IN)])
 save("half.onnx", plain, ["a", "head"], [rows("x", IN, TensorProto.FLOAT16)], element=TensorProto.FLOAT16)
 loss = helper.make_node("SoftmaxCrossEntropyLoss", ["logits", "labels"], ["loss"], name="loss", ignore_index=-100, reduction="mean")
 save("masked.onnx", [*plain, loss], ["a", "head"], [rows("x", IN), helper.make_tensor_value_info("labels", TensorProto.INT64, ["batch"])], ("loss", []))
+losses = [helper.make_node("SoftmaxCrossEntropyLoss", ["logits", "labels", "importance"], ["first"], name="first", ignore_index=-100, reduction="mean"),
+          helper.make_node("SoftmaxCrossEntropyLoss", ["logits", "second"], ["other"], name="other", ignore_index=-100, reduction="mean"),
+          helper.make_node("Mul", ["other", "share"], ["shared"], name="share"), helper.make_node("Add", ["first", "shared"], ["loss"], name="loss")]
+save("means.onnx", [*plain, *losses], ["a", "head"], [rows("x", IN), *[helper.make_tensor_value_info(name, TensorProto.INT64, ["batch"]) for name in ("labels", "second")]], ("loss", []),
+     more=[numpy_helper.from_array(np.array(value, np.float32), name) for name, value in (("importance", [0.5, 2, 1, 1.5, 0.25]), ("share", 0.5))])
 sine = helper.make_node("Sin", ["hidden"], ["active"], name="sine")
 save("sines.onnx", [*linear("point", "hidden", "first"), sine, *linear("active", "logits", "head")], ["first", "head"], [rows("point", 1)])
 found = helper.make_node("Gather", ["table", "tokens"], ["x"], name="lookup")
@@ -67,6 +73,6 @@ products = [helper.make_node("Einsum", ["hidden", "curved", "cube"], ["one"], na
 save("products.onnx", [helper.make_node("Reshape", ["x", "shape"], ["pairs"], name="pairs"), *linear("x", "hidden", "a"), *linear("hidden", "deep", "b"),
                        helper.make_node("Tanh", ["deep"], ["curved"], name="curve"), *products], ["a", "b"], [rows("x", IN)],
      more=[*more, numpy_helper.from_array(np.array([0, -1, 2]), "shape")])
-np.savez(folder / "data.npz", x=x.astype(np.float32), labels=labels, point=random.standard_normal((3 * BATCH, 1)).astype(np.float32), tokens=random.integers(0, 50, 3 * BATCH))
+np.savez(folder / "data.npz", x=x.astype(np.float32), labels=labels, second=np.where(np.arange(3 * BATCH) % 5 == 1, -100, (labels + 1) % CLASSES), point=random.standard_normal((3 * BATCH, 1)).astype(np.float32), tokens=random.integers(0, 50, 3 * BATCH))
 np.save(folder / "half.npy", x)
 np.save(folder / "ignored.npy", np.concatenate([np.full(BATCH, -100), np.where(np.arange(BATCH) % 3, labels[:BATCH], -100), labels[2 * BATCH:]]))

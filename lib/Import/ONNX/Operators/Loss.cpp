@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "../Operator.h"
 
+#include "colossal/Import/ParameterRoles.h"
+
 using namespace mlir;
 
 namespace colossal::onnx_import {
@@ -14,6 +16,8 @@ namespace {
 
 /// -weight[target] * logits[target], reduced as the node says; `logits` [N, C, ...], target [N, ...].
 LogicalResult setLoss(Node &n, Value logits, Value target, Value weight) {
+  if (!logits || !target)
+    return n.error() << "takes scores and targets";
   auto shape = GraphBuilder::shapeOf(logits);
   SmallVector<int64_t> expected = {shape.empty() ? 0 : shape[0]};
   if (shape.size() >= 2)
@@ -21,6 +25,8 @@ LogicalResult setLoss(Node &n, Value logits, Value target, Value weight) {
   if (shape.size() < 2 || GraphBuilder::shapeOf(target) != ArrayRef<int64_t>(expected) ||
       (weight && GraphBuilder::typeOf(weight).getNumElements() != shape[1]))
     return n.error() << "scores " << logits.getType() << " and targets " << target.getType() << " do not fit";
+  if (auto parameter = weight ? weight.getDefiningOp<ParameterOp>() : ParameterOp())
+    parameter->setAttr(kClassWeightsAttr, n.b.ops().getUnitAttr());
   Type element = GraphBuilder::elementOf(logits), i64 = n.b.ops().getI64Type();
   target = n.b.cast(target, i64);
   SmallVector<int64_t> classes(shape.size(), 1);
