@@ -1,6 +1,7 @@
 //===- EmitReshard.cpp - collectives of a resharding path -------------------===//
 #include "colossal/Partition/Resharding.h"
 
+#include "colossal/Partition/Partition.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/FactorRule.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
@@ -52,6 +53,27 @@ static Value resizeDim(OpBuilder &builder, Location loc, Value value, int64_t di
   if (grows)
     return PadOp::create(builder, loc, withShape(value, shape), value, Value(), zeros, PadMode::Constant);
   return SliceOp::create(builder, loc, withShape(value, shape), value, zeros, ones);
+}
+
+bool colossal::dist::hasPadding(ShardingAttr sharding, MeshAttr mesh) {
+  return llvm::any_of(sharding.getDims(), [&](DimShardingAttr dim) {
+    return llvm::any_of(dim.getFactors(), [&](FactorShardAttr factor) {
+      return isUneven(factor.getSize(), factor.getAxes(), mesh);
+    });
+  });
+}
+
+Value colossal::dist::emitConstant(OpBuilder &builder, Value global, ShardingAttr wanted, MeshAttr mesh) {
+  auto constant = global.getDefiningOp<ConstantOp>();
+  auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  if (!elements || !elements.isSplat() || wanted.isPartial())
+    return {};
+  auto number = dyn_cast<FloatAttr>(elements.getSplatValue<Attribute>());
+  const bool isZero = number && number.getValue().isPosZero();
+  if (!isZero && hasPadding(wanted, mesh)) // in the padding of what is brought there are zeros
+    return {};
+  auto type = RankedTensorType::get(wanted.getLocalShape(mesh), elements.getElementType());
+  return ConstantOp::create(builder, global.getLoc(), type, elements.resizeSplat(type));
 }
 
 static FlatSymbolRefAttr getGrid(OpBuilder &builder) {

@@ -30,14 +30,6 @@ struct Local {
   bool ofEachTurn = false;   ///< it is brought to its readers in each turn (dist.each_turn)
 };
 
-bool hasPadding(ShardingAttr sharding, MeshAttr mesh) {
-  return llvm::any_of(sharding.getDims(), [&](DimShardingAttr dim) {
-    return llvm::any_of(dim.getFactors(), [&](FactorShardAttr factor) {
-      return isUneven(factor.getSize(), factor.getAxes(), mesh);
-    });
-  });
-}
-
 double getFill(PaddingFill fill) {
   switch (fill) {
   case PaddingFill::Any:
@@ -189,6 +181,8 @@ FailureOr<Value> FunctionPartitioner::bring(Value global, ShardingAttr wanted, O
   auto &known = ofEachTurn ? reshardedInTurns : resharded;
   if (Value brought = known.lookup({global, wanted}))
     return brought;
+  if (Value made = emitConstant(builder, global, wanted, mesh))
+    return known[{global, wanted}] = made;
   Type element = cast<RankedTensorType>(global.getType()).getElementType();
   // By way of the layout that its uses share, if that leads there.
   Value from = local.value;
@@ -554,9 +548,10 @@ LogicalResult FunctionPartitioner::run() {
   for (Operation &op : llvm::make_early_inc_range(*twin))
     if (auto mask = dyn_cast<MaskPaddingOp>(op))
       shareMasked(mask);
-  // Offsets and extents that nobody asked for.
+  // Offsets, extents and constants that nobody asked for.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*twin)))
-    if (isOpTriviallyDead(&op) && llvm::all_of(op.getResultTypes(), [](Type type) { return type.isIndex(); }))
+    if (isOpTriviallyDead(&op) &&
+        (isa<ConstantOp>(op) || llvm::all_of(op.getResultTypes(), [](Type type) { return type.isIndex(); })))
       op.erase();
   function.getBody().dropAllReferences();
   function.getBody().getBlocks().clear();

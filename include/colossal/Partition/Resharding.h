@@ -132,6 +132,13 @@ private:
   llvm::DenseMap<ShardingAttr, std::vector<ShardingAttr>> renamedLayouts;
 };
 
+/// Whether some factor of a layout is split into parts of which not all are full.
+bool hasPadding(ShardingAttr sharding, MeshAttr mesh);
+
+/// What a rank has of `global` in the layout `wanted`, where that is a constant whose elements are all equal,
+/// so that nobody need send it; null elsewhere.
+mlir::Value emitConstant(mlir::OpBuilder &builder, mlir::Value global, ShardingAttr wanted, MeshAttr mesh);
+
 /// Emits a path on `local`: shard dialect collectives on the grid @mesh, colossal.reshape, pad and slice.
 mlir::Value emitReshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local,
                         const ReshardPath &path);
