@@ -144,18 +144,16 @@ std::vector<std::string> findBatchlessPins(ReadModel &model) {
 }
 
 /// Behind the pin of a slice: the dimensions it speaks of. What a node drops of them, when it takes one row,
-/// is a reshape that has its name and other factors. And behind that of what is done to each element, where
-/// the node turns what it reads, too, and so has dimensions in another order: their sizes, but for the batch.
-/// `other`: its result's type at another batch.
-std::string describeShape(Operation &op, Type other, bool isBesideTurned) {
-  const bool isOfSizes = isa<ElementwiseOp>(op) && isBesideTurned;
-  if (!isOfSizes && !isa<SliceOp>(op))
+/// is a reshape that has its name and other factors. And where several operations of a node are to be told
+/// apart (`hasSizes`): their sizes, but for the batch. `other`: its result's type at another batch.
+std::string describeShape(Operation &op, Type other, bool hasSizes) {
+  if (!hasSizes && !isa<SliceOp>(op))
     return "";
   auto type = cast<RankedTensorType>(op.getResult(0).getType()),
        atOther = dyn_cast_or_null<RankedTensorType>(other);
   std::string text;
   for (int64_t d = 0; d < type.getRank(); ++d) {
-    const bool isFixed = isOfSizes && atOther && atOther.getRank() == type.getRank() &&
+    const bool isFixed = hasSizes && atOther && atOther.getRank() == type.getRank() &&
                          atOther.getDimSize(d) == type.getDimSize(d);
     text += (d ? "," : "") + (isFixed ? std::to_string(type.getDimSize(d)) : "-");
   }
@@ -271,18 +269,20 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
   // them. One that splits nothing holds for any, so where there are several it is of the name that tells them
   // apart, and goes before.
   llvm::DenseMap<Operation *, std::string> unique = outline::getUniqueNames(model.functions[0]);
-  llvm::StringMap<unsigned> count;
+  llvm::StringMap<unsigned> count, reductions;
   llvm::StringSet<> turns;
   for (Operation &op : model.functions[0].front()) {
     ++count[outline::getFirstName(op.getLoc())];
     if (isa<TransposeOp>(op))
       turns.insert(outline::getFirstName(op.getLoc()));
+    if (isa<ReduceOp>(op))
+      ++reductions[outline::getFirstName(op.getLoc())];
   }
   llvm::StringMap<Type> atOther; // batch, by unique name
   for (auto [op, name] : outline::getUniqueNames(model.functions[1]))
     if (op->getNumResults() > 0)
       atOther[name] = op->getResult(0).getType();
-  std::vector<std::string> whole, split;
+  std::vector<std::string> whole, split, reduced;
   for (auto [u, ids] : llvm::enumerate(graph.ids)) {
     const factors::UnitKind &kind = graph.kinds[graph.units[u]];
     const planner::UnitLayout &layout = layouts[graph.units[u]];
@@ -323,15 +323,23 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
         if (!on.empty())
           text += (text.empty() ? "" : ",") + factor + ":" + on;
       // A stage that has only some of a node's operations numbers these anew.
+      const std::string pin = outline::escapeName(name) + "=" + text;
       if (text.empty())
         whole.push_back((count[name] > 1 && plan.pipeline > 1 ? "?" : "") +
                         outline::escapeName(count[name] > 1 ? StringRef(unique[op]) : name) + "=replicated");
-      else
-        split.push_back(outline::escapeName(name) + "=" + text +
-                        describeShape(*op, atOther.lookup(unique[op]), turns.contains(name)));
+      else if (isa<ReduceOp>(op) && reductions.lookup(name) > 1) {
+        // Over classes and then over rows, as losses have them; a step may have others, as for statistics.
+        split.push_back(pin);
+        reduced.push_back("?" + pin + describeShape(*op, atOther.lookup(unique[op]), /*hasSizes=*/true));
+      } else {
+        // A node that turns what it reads has dimensions in another order behind that.
+        const bool isBesideTurned = isa<ElementwiseOp>(op) && turns.contains(name);
+        split.push_back(pin + describeShape(*op, atOther.lookup(unique[op]), isBesideTurned));
+      }
     }
   }
   llvm::append_range(whole, split);
+  llvm::append_range(whole, reduced);
   if (axes.empty())
     return whole;
   // The backward pass of what is split over tensor axes is, too.
