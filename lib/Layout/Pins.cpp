@@ -11,7 +11,7 @@ using namespace colossal::layout;
 ShardingAttr Pin::getSharding(MLIRContext *context, ArrayRef<int64_t> shape) const {
   if (form == Form::Replicated)
     return isOfShape(shape) ? ShardingAttr::getReplicated(context, shape) : ShardingAttr();
-  if (form != Form::Dims || dims.size() != shape.size())
+  if (form != Form::Dims || dims.size() != shape.size() || !isOfShape(shape))
     return {};
   SmallVector<DimShardingAttr> attrs;
   for (auto [parts, size] : llvm::zip_equal(dims, shape)) {
@@ -164,6 +164,8 @@ bool LayoutParser::parse(Pin &pin) {
     } while (rest.consume_front(","));
     if (!rest.consume_front("]"))
       return fail("expected ',' or ']' at '" + rest + "'");
+    if (rest.consume_front("[") && !parseShape(pin.shape.emplace()))
+      return false;
   } else {
     pin.form = Pin::Form::Factors;
     do {

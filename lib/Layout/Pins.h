@@ -22,8 +22,7 @@ struct Pin {
   std::string text; ///< as given, for messages
   outline::NamePattern name;
   Form form = Form::Replicated;
-  /// Form::Replicated and Form::Factors: holds only for a tensor of this shape (-1: any size), or an op whose
-  /// first result has it.
+  /// Holds only for a tensor of this shape (-1: any size), or an op whose first result has it.
   std::optional<std::vector<int64_t>> shape;
   /// Form::Factors: factor names and the axes on each.
   std::vector<std::pair<std::string, llvm::SmallVector<unsigned, 2>>> factors;
