@@ -1,6 +1,8 @@
 //===- TrainingModel.cpp - a model as the joint search sees it --------------===//
 #include "TrainingModel.h"
 
+#include "colossal/Training/OwnLoss.h"
+
 #include "dialects/Colossal/Colossal.h"
 
 #include <map>
@@ -166,6 +168,33 @@ double countLossInputs(func::FuncOp function, const training::Loss &loss) {
              : elements * std::max(32u, type.getElementTypeBitWidth()) / 8;
 }
 
+/// Has a model that computes a cross-entropy itself give the logits instead, at both batches: what the loss
+/// does with them is planned as that of `--loss cross-entropy`. `read`: the inputs that only the loss reads.
+bool cutBeforeOwnLoss(ReadModel &model, unsigned number, std::set<std::string> &read) {
+  std::optional<training::OwnCrossEntropy> found[2];
+  for (int i = 0; i < 2; ++i)
+    found[i] = training::matchCrossEntropy(model.functions[i].front().getTerminator()->getOperand(number));
+  if (!found[0] || !found[1])
+    return false;
+  for (int i = 0; i < 2; ++i) {
+    func::FuncOp function = model.functions[i];
+    llvm::SmallVector<bool> wasRead;
+    for (BlockArgument argument : function.getArguments())
+      wasRead.push_back(!argument.use_empty());
+    Operation *terminator = function.front().getTerminator();
+    terminator->setOperand(number, found[i]->logits);
+    function.setFunctionType(
+        FunctionType::get(function.getContext(), function.getArgumentTypes(), terminator->getOperandTypes()));
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
+      if (op.getNumResults() && op.use_empty() && isPure(&op))
+        op.erase();
+    for (BlockArgument argument : function.getArguments())
+      if (wasRead[argument.getArgNumber()] && argument.use_empty())
+        read.insert(nameOfInput(function, argument.getArgNumber()).str());
+  }
+  return true;
+}
+
 } // namespace
 
 FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options) {
@@ -207,9 +236,13 @@ FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options
   if (options.progress)
     options.progress("units");
   std::optional<factors::LossOutput> loss;
-  if (options.loss)
+  std::set<std::string> ofLoss;
+  if (options.loss) {
     loss = {findLossOutput(model.functions[0], *options.loss),
             options.loss->kind == training::Loss::CrossEntropy};
+    if (options.loss->kind == training::Loss::Own)
+      loss->hasClasses = cutBeforeOwnLoss(model, loss->number, ofLoss);
+  }
   std::optional<factors::Reading> read = factors::readFactorGraph(
       model.functions[0], kFewSequences, model.functions[1], kManySequences, frozen, loss);
   if (!read)
@@ -220,6 +253,8 @@ FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options
   if (options.loss) {
     read->graph.lossBytes = countLossInputs(model.functions[0], *options.loss);
     markLossInputs(model.functions[0], *options.loss, read->graph.inputs);
+    for (factors::GivenInput &input : read->graph.inputs)
+      input.isForLoss |= ofLoss.count(nameOfInput(model.functions[0], input.number).str()) > 0;
   }
   model.reading = std::move(*read);
   return model;

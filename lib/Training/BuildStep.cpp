@@ -186,12 +186,15 @@ void StepBuilder::sumAheadOfTurns(ArrayRef<Value> copies) {
 void StepBuilder::buildEvaluation() {
   OpBuilder b(evaluate.front().getTerminator());
   OpComposer ops(b, nameLoc("loss"));
-  std::vector<StepResult> all{{getMean(ops, evaluated), named(plan::lossOutput)}};
+  const Value mean = getMean(ops, evaluated);
+  std::vector<StepResult> all{{mean, named(plan::lossOutput)}};
   if (evaluated.count)
     all.push_back({evaluated.count, named(plan::countedOutput)});
   for (auto [i, value] : llvm::enumerate(evaluate.front().getTerminator()->getOperands())) {
     DictionaryAttr attributes = evaluate.getResultAttrDict(i);
-    all.push_back({value, attributes ? attributes : builder.getDictionaryAttr({})});
+    const Value given =
+        evaluated.result == i ? ops.cast(ops.reshape(mean, shapeOf(value)), elementTypeOf(value)) : value;
+    all.push_back({given, attributes ? attributes : builder.getDictionaryAttr({})});
   }
   setResults(evaluate, all);
 }
@@ -455,8 +458,9 @@ LogicalResult StepBuilder::run() {
   stepFunction = cast<func::FuncOp>(b.clone(*evaluate, mapping));
   stepFunction.setName(plan::stepProgram);
   removeMarks(evaluate);
-  loss = {mapping.lookup(evaluated.sum), evaluated.count ? mapping.lookup(evaluated.count) : Value(),
-          evaluated.places};
+  loss = evaluated;
+  loss.sum = mapping.lookup(evaluated.sum);
+  loss.count = evaluated.count ? mapping.lookup(evaluated.count) : Value();
   SmallVector<Value> copies;
   for (Classified &each : trained)
     copies.push_back(mapping.lookup(each.op.getResult()));

@@ -8,6 +8,7 @@
 #include "LossOps.h"
 
 #include "colossal/Import/ONNX.h"
+#include "colossal/Training/OwnLoss.h"
 #include "dialects/Colossal/OpComposer.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
@@ -45,10 +46,15 @@ public:
 
 private:
   FailureOr<LossSum> buildCrossEntropy(Value logits);
+  /// `labels`: integers, one for each place of `logits` but for `axis`, where the classes are.
+  LossSum buildCrossEntropy(Value logits, int64_t axis, Value labels, int64_t ignored);
+  LossSum buildOwn(Value output, unsigned number);
   FailureOr<LossSum> buildDifference(Value output);
   LossSum takeApart(Value output);
   /// The class of each place, of `shape`.
   FailureOr<Value> findClasses(ArrayRef<int64_t> shape, int64_t classes);
+  /// Has the runtime let through classes of `given` only, and `ignored`.
+  void limit(BlockArgument given, int64_t classes, std::optional<int64_t> ignored);
   /// The argument of the model called so; null where it has none.
   BlockArgument findArgument(StringRef name);
   FailureOr<BlockArgument> findTokens();
@@ -120,6 +126,14 @@ FailureOr<BlockArgument> LossBuilder::findTokens() {
   return only;
 }
 
+void LossBuilder::limit(BlockArgument given, int64_t classes, std::optional<int64_t> ignored) {
+  SmallVector<int64_t> range{0, classes - 1};
+  if (ignored)
+    range.push_back(*ignored);
+  function.setArgAttr(given.getArgNumber(), kRangeAttr, ops.builder.getDenseI64ArrayAttr(range));
+  function.setArgAttr(given.getArgNumber(), kRangeUserAttr, ops.builder.getStringAttr("loss"));
+}
+
 FailureOr<Value> LossBuilder::findClasses(ArrayRef<int64_t> shape, int64_t classes) {
   auto type = RankedTensorType::get(shape, ops.builder.getI64Type());
   BlockArgument given;
@@ -147,11 +161,7 @@ FailureOr<Value> LossBuilder::findClasses(ArrayRef<int64_t> shape, int64_t class
                         ops.builder.getDenseI64ArrayAttr(
                             {std::max<int64_t>(known[0], 0), std::min<int64_t>(known[1], classes - 1)}));
   } else if (!known) {
-    SmallVector<int64_t> range{0, classes - 1};
-    if (!loss.shift)
-      range.push_back(loss.ignored);
-    function.setArgAttr(given.getArgNumber(), kRangeAttr, ops.builder.getDenseI64ArrayAttr(range));
-    function.setArgAttr(given.getArgNumber(), kRangeUserAttr, ops.builder.getStringAttr("loss"));
+    limit(given, classes, loss.shift ? std::nullopt : std::optional(loss.ignored));
   }
   Value values = ops.cast(given, ops.builder.getI64Type());
   if (!loss.shift)
@@ -172,21 +182,27 @@ FailureOr<LossSum> LossBuilder::buildCrossEntropy(Value logits) {
   if (rank < 2 || !isa<FloatType>(type.getElementType()))
     return emitError(function.getLoc()) << "--loss: logits '" << loss.output << "' are " << type
                                         << ", and cross-entropy takes floats with a dimension of classes";
-  if (type.getElementTypeBitWidth() < 32)
-    logits = widen(logits);
   // Images have their classes in the second dimension, as their channels; all else in the last.
-  const int64_t axis = rank >= 4 ? 1 : rank - 1, classes = type.getDimSize(axis);
+  const int64_t axis = rank >= 4 ? 1 : rank - 1;
   SmallVector<int64_t> places(type.getShape());
   places.erase(places.begin() + axis);
-  FailureOr<Value> labels = findClasses(places, classes);
+  FailureOr<Value> labels = findClasses(places, type.getDimSize(axis));
   if (failed(labels))
     return failure();
+  return buildCrossEntropy(logits, axis, *labels, loss.ignored);
+}
+
+LossSum LossBuilder::buildCrossEntropy(Value logits, int64_t axis, Value labels, int64_t ignored) {
+  if (cast<RankedTensorType>(logits.getType()).getElementTypeBitWidth() < 32)
+    logits = widen(logits);
+  auto type = cast<RankedTensorType>(logits.getType());
+  const int64_t rank = type.getRank(), classes = type.getDimSize(axis);
   Value logarithms = SoftmaxOp::create(ops.builder, ops.loc, logits.getType(), logits,
                                        static_cast<uint64_t>(axis), /*log=*/true, /*guard=*/false);
   SmallVector<int64_t> kept(type.getShape()), along(rank, 1);
   kept[axis] = 1;
   along[axis] = classes;
-  Value own = ops.reshape(*labels, kept);
+  Value own = ops.reshape(labels, kept);
   Type narrow = ops.builder.getI32Type();
   Value isOwn = ops.compare(ElementwiseKind::Equal, ops.cast(own, narrow), ops.iota(along, narrow, axis));
   Value cost = ops.neg(ops.reduce(ReduceKind::Sum, ops.keepWhere(isOwn, logarithms), axis));
@@ -195,11 +211,11 @@ FailureOr<LossSum> LossBuilder::buildCrossEntropy(Value logits) {
                            -loss.smoothing / static_cast<double>(classes));
     cost = ops.add(ops.scale(cost, 1 - loss.smoothing), even);
   }
-  Value isIgnored = ops.compare(ElementwiseKind::Equal, own, static_cast<double>(loss.ignored));
+  Value isIgnored = ops.compare(ElementwiseKind::Equal, own, static_cast<double>(ignored));
   Type element = elementTypeOf(logits);
   Value ones = ops.fill(RankedTensorType::get(kept, element), 1);
   return LossSum{sumAll(ops.dropWhere(isIgnored, cost)), sumAll(ops.dropWhere(isIgnored, ones)),
-                 std::max<int64_t>(1, llvm::product_of(places))};
+                 std::max<int64_t>(1, type.getNumElements() / classes)};
 }
 
 FailureOr<LossSum> LossBuilder::buildDifference(Value output) {
@@ -270,8 +286,24 @@ static std::optional<int64_t> countPlaces(Value value) {
   return cast<RankedTensorType>(summed.getType()).getNumElements();
 }
 
-/// The model's own loss. A mean over the elements that count, as that of ONNX's losses with `ignore_index`,
-/// is a sum and a count, of which parts of a batch have theirs.
+/// The model's own loss, its result `number`.
+LossSum LossBuilder::buildOwn(Value output, unsigned number) {
+  std::optional<OwnCrossEntropy> known = matchCrossEntropy(output);
+  if (!known)
+    return takeApart(output);
+  auto type = cast<RankedTensorType>(known->logits.getType());
+  const int64_t axis = type.getRank() - 1;
+  if (auto given = dyn_cast<BlockArgument>(known->labels);
+      given && !function.getArgAttr(given.getArgNumber(), kRangeAttr))
+    limit(given, type.getDimSize(axis), known->ignored);
+  LossSum built = buildCrossEntropy(known->logits, axis, ops.cast(known->labels, ops.builder.getI64Type()),
+                                    known->ignored);
+  built.result = number;
+  return built;
+}
+
+/// A mean over the elements that count, as that of ONNX's losses with `ignore_index`, is a sum and a count,
+/// of which parts of a batch have theirs.
 LossSum LossBuilder::takeApart(Value output) {
   auto mean = skipForm(output).getDefiningOp<ElementwiseOp>();
   if (mean && mean.getKind() == ElementwiseKind::Div && mean.getInputs().size() == 2)
@@ -296,7 +328,7 @@ FailureOr<LossSum> LossBuilder::run() {
              << "--loss: output '" << loss.output << "' is " << type
              << ", and a loss is one float; to train by an output, say how: cross-entropy,logits="
              << loss.output << ", mse,output=" << loss.output << ", ...";
-    return takeApart(output);
+    return buildOwn(output, *number);
   }
   default: return buildDifference(output);
   }

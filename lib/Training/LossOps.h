@@ -5,6 +5,8 @@
 #include "colossal/Training/Training.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <optional>
+
 namespace colossal::training {
 
 /// A loss as a sum and what it is to be divided by, both scalars: so that parts of a batch can be summed,
@@ -13,6 +15,8 @@ struct LossSum {
   mlir::Value sum;
   mlir::Value count;  ///< null: the sum is the loss
   int64_t places = 1; ///< the most that `count` may be
+  /// Of the model's results, which this is the mean of, computed anew.
+  std::optional<unsigned> result = std::nullopt;
 };
 
 /// Builds the loss at the end of `function`, an imported model; adds the argument that it takes classes or

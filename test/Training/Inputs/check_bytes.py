@@ -286,14 +286,14 @@ def beside_the_stream():
 
 
 def of_own_losses():
-    """Data ranks have the loss of their own samples. What stages hand each other is told from a table that they share by its shape: of that each rank sends its part. What tensor
-    axes exchange within a model's own loss is not looked at."""
-    for mesh in ("data=2", "stage=2,data=2", "stage=2,model=2"):
+    """Data ranks have the loss of their own samples, and tensor ranks that of their own classes, as if it were no loss of the model's. What stages hand each other is told from a
+    table that they share by its shape: of that each rank sends its part."""
+    for mesh, *options in (("data=2",), ("model=2",), ("model=2", "--precision", "bf16"), ("stage=2,data=2",), ("stage=2,model=2",), ("stage=2,model=2", "--microbatches", "4")):
         got = output("colossal-compile", folder / "own.onnx", "--training", "adamw", "--loss", "output=loss", "--machine", "cpu", "--global-batch", 16, "--dim", "seq=16",
-                     "--mesh", mesh, "--json", "-q", "-o", folder / "step.cplan")
+                     "--mesh", mesh, *options, "--json", "-q", "-o", folder / "step.cplan")
         sent, planned = sums(got["programs"][0]["traffic"], "bytes"), by_kind(got)
-        print(f"own loss, {mesh}: planned {planned}, the program's {sent}")
-        for kind in ["send"] if "model" in mesh else {*sent, *planned}:
+        print(f"own loss, {mesh} {' '.join(options)}: planned {planned}, the program's {sent}")
+        for kind in {*sent, *planned}:
             assert abs(sent.get(kind, 0) - planned.get(kind, 0)) <= 0.01 * sum(sent.values()), (mesh, kind)
 
 
