@@ -139,6 +139,11 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"batch", [](plan::Plan &p) { p.mutable_training()->set_global_batch(8); }, "not the 8 samples"},
         Rule{"unnamedData", [](plan::Plan &p) { p.mutable_training()->mutable_samples()->RemoveLast(); },
              "what data the input 'ids' takes"},
+        Rule{"otherData", [](plan::Plan &p) { p.mutable_training()->mutable_samples(0)->set_data_of("ids"); },
+             "'x' takes the data of 'ids', which has none of its own or is not like it"},
+        Rule{"dataOfItself",
+             [](plan::Plan &p) { p.mutable_training()->mutable_samples(0)->set_data_of("x"); },
+             "'x' takes the data of 'x', which has none"},
         Rule{"evaluate", [](plan::Plan &p) { p.mutable_programs(2)->mutable_inputs(0)->set_name("z"); },
              "'evaluate' takes 'z'"}),
     [](const auto &info) { return std::string(info.param.name); });
