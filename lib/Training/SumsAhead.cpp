@@ -21,7 +21,7 @@ private:
   void followInputs();
   /// In order.
   SmallVector<ReduceOp> findSums(Value apart);
-  /// The ops that make `value`, in order, of those that inputs make.
+  /// The ops that make `value`, in order.
   llvm::SetVector<Operation *> findMakers(Value value);
   Value copy(ReduceOp sum);
   BlockArgument getSecond(BlockArgument argument);

@@ -91,6 +91,8 @@ assert "evaluation loss nan" not in evaluated and "evaluation loss" in evaluated
 # The same loss as the model's own, also in parts of a batch.
 for mesh in MESHES:
     compare(f"masked {mesh}", train("masked.onnx", "output=loss", *mesh, labels=folder / "ignored.npy"), expect("plain.onnx", x, ignored))
+wrong = subprocess.run(["colossal-run", "train", folder / "step.cplan", "--data", f"x={data}", "--data", "labels=fill:7", "--steps", "1", "--lr", "0"], stderr=subprocess.PIPE, text=True)
+assert wrong.returncode and "'loss' takes indices from 0 to 4" in wrong.stderr, wrong.stderr
 # A loss of two means: by what each is divided is known before the first part of a batch. No derivative goes to the weights of classes.
 with np.load(data) as arrays:
     means = [(labels, weights("means.onnx")["importance"], 1), (arrays["second"], np.ones(5), 0.5)]
